@@ -221,10 +221,10 @@ fn bad_users_are_refused_at_their_place() {
     refuses("[users]\nipv6-length = 56", 2, &["no effect unless users are prefixes"]);
     refuses("[users]\nweights = 4", 2, &["must be a table"]);
     refuses("[users]\nweights = { \"10.9.1.7\" = 0 }", 2, &["whole number from 1"]);
-    refuses("[users]\nweights = { home = 4 }", 2, &["`home` is no user", "write an address"]);
+    refuses("[users]\nweights = { home = 4 }", 2, &["the user `home` does not fit", "write an address"]);
     refuses("[users]\nby = \"prefix\"\nweights = { \"10.9.1.0/25\" = 4 }", 3, &["length 24"]);
     refuses("[users]\nby = \"prefix\"\nweights = { \"10.9.1.7/24\" = 4 }", 3, &["write 10.9.1.0/24"]);
-    refuses("[[rule]]\nname = \"a\"\nuser = \"home\"", 3, &["`home` is no user", "write an address"]);
+    refuses("[[rule]]\nname = \"a\"\nuser = \"home\"", 3, &["the user `home` does not fit", "write an address"]);
     accepts("[users]\nby = \"prefix\"\nipv4-length = 25\nweights = { \"10.9.1.0/25\" = 4, \"fd00::/64\" = 2 }");
     accepts("[users]\nby = \"certificate\"\nweights = { home = 4 }\n[[rule]]\nname = \"a\"\nuser = \"home\"");
 }

@@ -16,7 +16,7 @@ impl Secret {
     /// # Errors
     /// Fails if the kernel has no random numbers.
     pub fn random() -> Result<Secret, String> {
-        let bytes = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
+        let bytes = entropy::seed().map_err(|why| format!("cannot read random numbers from /dev/urandom: {why}"))?;
         Ok(Secret(Base64UrlUnpadded::encode_string(&bytes)))
     }
 
@@ -27,7 +27,7 @@ impl Secret {
     pub fn parse(text: &str) -> Result<Secret, &'static str> {
         match Base64UrlUnpadded::decode_vec(text) {
             Ok(bytes) if bytes.len() == 32 => Ok(Secret(text.to_owned())),
-            _ => Err("a secret must be 43 characters of base64url"),
+            _ => Err("expected 43 characters from A to Z, a to z, 0 to 9, - and _"),
         }
     }
 

@@ -40,7 +40,9 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
     })?;
     runtime.block_on(async {
         let server = Server::bind(arguments.listen, tls).await?;
-        let address = server.address().map_err(|why| format!("cannot read the server's own address: {why}"))?;
+        let address = server.address().map_err(|why| {
+            format!("cannot find out the address and port at which weft-controller listens: {why}: start it again")
+        })?;
         let no_signals = |why| format!("weft-controller cannot receive the signals that end it: {why}");
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;

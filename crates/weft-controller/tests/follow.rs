@@ -164,7 +164,11 @@ fn a_node_joins_follows_and_goes_on_without_the_controller() {
     let digest = machine.status()["digest"].clone();
     for _ in 0..3 {
         let output = machine.follow();
-        assert!(!output.status.success() && said(&output).contains("goes on with configuration"), "{}", said(&output));
+        assert!(
+            !output.status.success() && said(&output).contains("goes on with the configuration"),
+            "{}",
+            said(&output)
+        );
     }
     assert_eq!(machine.calls(), [""; 0]);
     assert!(

@@ -385,7 +385,7 @@ expect = \"allow\"
     let mut put = |text: &str| admin.put("/v1/policy", "*", &json!({ "toml": text })).unwrap();
     let failing = put(&policy.replace("PORT", "22"));
     assert!(
-        failing.status == 422 && failing.body.contains("policy:6:1") && failing.body.contains("in this line fails"),
+        failing.status == 422 && failing.body.contains("policy:6:1") && failing.body.contains("in this line (expect"),
         "{failing:?}"
     );
     for bad in

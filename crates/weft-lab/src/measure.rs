@@ -242,7 +242,7 @@ fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
 fn survive(place: &FlowEndpoints, error: LabError) -> Result<FlowReport, LabError> {
     match error {
         LabError::Io(error) => {
-            eprintln!("lane {}: flow {} failed: {error}", place.lane.name, place.flow.name);
+            eprintln!("the experiment's lane `{}`: flow `{}` failed: {error}", place.lane.name, place.flow.name);
             let is_tcp = place.flow.app.is_tcp();
             let result = FlowResult {
                 name: place.flow.name.clone(),

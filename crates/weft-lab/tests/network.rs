@@ -86,7 +86,7 @@ fn features_of_virtual_time_only_are_refused_by_name() {
         return eprintln!("skipped: {error}");
     }
     let why = refused(&format!("{NETWORK}\n[[variant]]\nname = \"both\"\nrouting = {{ routes = \"equal-cost\" }}\n"));
-    assert!(why.contains("variant `both` asks for routes other than the shortest"), "{why}");
+    assert!(why.contains("variant `both` needs `routes = \"shortest\"`"), "{why}");
     let why = refused(&format!("{NETWORK}\n[[variant]]\nname = \"old\"\ntcp = {{ initial-window = 20 }}\n"));
     assert!(why.contains("flow `ftp` of variant `old` sets TCP options that the kernel lacks"), "{why}");
     let proxied = NETWORK.replacen("to = \"b\"", "to = \"b\"\nproxies = [\"r0\", \"r1\"]", 1);
@@ -94,7 +94,7 @@ fn features_of_virtual_time_only_are_refused_by_name() {
     let why = refused(&format!("{proxied}\n{links}[[variant]]\nname = \"split\"\nproxy = {{}}\n"));
     assert!(why.contains("variant `split` has proxies but no overlay"), "{why}");
     let why = refused(&format!("{NETWORK}\n[[variant]]\nname = \"er\"\ntcp = {{ congestion = \"explicit-rate\" }}\n"));
-    assert!(why.contains("flow `ftp` of variant `er` has a congestion control that the kernel lacks"), "{why}");
+    assert!(why.contains("flow `ftp` of variant `er` has congestion = \"explicit-rate\" without a rate"), "{why}");
     let why = refused(&NETWORK.replace("app = \"probe\"", "app = \"ping\""));
     assert!(why.contains("flow `ping` has an `app` that only the simulator has"), "{why}");
 }

@@ -272,7 +272,11 @@ fn link_targets(
         }
         (EventLinkFile::Carrying(flow), Some(_)) => Err(source.at(
             link,
-            format!("there is no flow `{}` with app = \"probe\": name such a flow in `carrying`", flow.carrying),
+            format!(
+                "`carrying` names flow `{}`, but the scenario has no flow of this name with app = \"probe\": correct \
+                 the name",
+                flow.carrying
+            ),
         )),
     }
 }

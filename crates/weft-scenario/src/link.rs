@@ -94,7 +94,8 @@ impl DirectionSpec {
             Capacity::Trace(name) => {
                 let trace = traces.get(name).ok_or_else(|| {
                     format!(
-                        "the trace `{name}`, which sets the rate of a link, is not loaded: check the link's `trace`"
+                        "weft has not read the trace `{name}`, which sets the rate of a link: report this error of \
+                         weft"
                     )
                 })?;
                 (LinkCapacity::Trace(trace.clone()), trace.mean_rate())

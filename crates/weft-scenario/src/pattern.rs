@@ -81,7 +81,9 @@ pub(crate) fn pairs(
         }
     };
     match pairs.iter().find(|(a, b)| a == b) {
-        Some((node, _)) => Err(source.at(to, format!("both ends are `{}`: give two different nodes", nodes[*node]))),
+        Some((node, _)) => {
+            Err(source.at(to, format!("both ends are node `{}`: give two different nodes", nodes[*node])))
+        }
         None => Ok(pairs),
     }
 }

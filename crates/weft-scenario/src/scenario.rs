@@ -341,7 +341,10 @@ impl Checker<'_> {
                 Some(vpn) if !read.kind.is_weft() || vpns.is_empty() => {
                     return Err(self.at(
                         vpn,
-                        format!("variant `{name}` carries no VPNs, so its `vpn` has no effect: remove `vpn`"),
+                        format!(
+                            "the key `vpn` of variant `{name}` needs a `kind` that runs weft, and a [[vpn]] in the \
+                             scenario: add what is missing, or remove the key"
+                        ),
                     ));
                 }
                 Some(vpn) => vpn::read_entry(&self.source, vpn.get_ref())?,

@@ -57,7 +57,7 @@ impl Trace {
             let time_ms: u32 = word.parse().map_err(|_| {
                 source.error(
                     place,
-                    format!("a line of a trace must be a time in whole milliseconds, at most {}", u32::MAX),
+                    format!("a line of a trace must be a time in whole milliseconds, from 0 to {} ms", u32::MAX),
                 )
             })?;
             if time_ms < last {
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn errors_name_file_line_and_reason() {
         let wrong = |text: &str| Trace::parse(text, "lte.trace").unwrap_err().to_string();
-        let number = "a line of a trace must be a time in whole milliseconds, at most 4294967295";
+        let number = "a line of a trace must be a time in whole milliseconds, from 0 to 4294967295 ms";
         assert_eq!(wrong("1\n2\n  fast\n"), format!("lte.trace:3:3: {number}"));
         assert_eq!(wrong("1\n\n-2\n"), format!("lte.trace:3:1: {number}"));
         assert_eq!(wrong("1\n4294967296"), format!("lte.trace:2:1: {number}"));

@@ -331,7 +331,7 @@ fn too_much_leased(shares: &[VpnShare], leasable: Option<Rate>) -> Option<String
              Mbit/s\", or use `assured`"
         )),
         Some(leasable) if sum > leasable => Some(format!(
-            "leased lines take {sum} in total, but only {leasable} may be leased: lease less, or use `assured`"
+            "the `leased` rates are {sum} in total, but only {leasable} may be leased: lower one, or use `assured`"
         )),
         _ => None,
     }

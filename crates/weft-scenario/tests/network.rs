@@ -308,7 +308,7 @@ fn a_hop_without_a_link_is_refused_with_the_links_there_are() {
 #[test]
 fn a_flow_to_nowhere_is_refused() {
     refused_at("to = \"d*\"\ncount", "to = \"e0\"\ncount", "\"e0\"", "there is no node `e0`: did you mean `s0`?");
-    refused_at("to = \"d*\"\ncount", "to = \"s*\"\ncount", "\"s*\"\ncount", "both ends are `s0`");
+    refused_at("to = \"d*\"\ncount", "to = \"s*\"\ncount", "\"s*\"\ncount", "both ends are node `s0`");
     let text = format!("{}\n[[node]]\nname = \"island\"\n", GOOD.replacen("to = \"d*\"", "to = \"island\"", 1));
     let error = NetworkScenario::parse(&text, "f").unwrap_err();
     assert!(error.message.contains("no links lead from node `s0` to node `island`"), "{error}");
@@ -330,8 +330,8 @@ fn impossible_values_are_refused_at_their_place() {
         ("max-p", "min = \"9 packets\", max = \"9 packets\", max-p", "{ kind = \"red\"", "`min` must be less"),
         ("max-p", "min = \"9 packets\", max = \"9 kB\", max-p", "{ kind = \"red\"", "the same unit"),
         ("between = [\"r0\", \"r2\"]", "betwen = [\"r0\", \"r2\"]", "betwen", "did you mean `between`?"),
-        ("[\"r0\", \"r2\"]", "[\"r0\", \"r0\"] # both", "\"r0\"] # both", "both ends are `r0`"),
-        ("[\"s*\", \"r0\"]", "[\"r*\", \"r0\"]", "\"r0\"]", "both ends are `r0`"),
+        ("[\"r0\", \"r2\"]", "[\"r0\", \"r0\"] # both", "\"r0\"] # both", "both ends are node `r0`"),
+        ("[\"s*\", \"r0\"]", "[\"r*\", \"r0\"]", "\"r0\"]", "both ends are node `r0`"),
         ("[\"s*\", \"r0\"]", "[\"x*\", \"r0\"]", "\"x*\"", "no node matches the pattern `x*`"),
         ("[\"s*\", \"r0\"]", "[\"s*\", \"r*\"]", "\"r*\"]", "matches 3 nodes and `r*` matches 4"),
         ("name = \"lower\"", "name = \"upper\" # twice", "\"upper\" # twice", "two links have the name `upper`"),

@@ -129,7 +129,7 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
             "\"relay1\"]\n\n[[flow]]",
             "contains an end of its tunnel",
         ),
-        ("[\"a\", \"relay*\"]\nvia", "[\"a\", \"a\"]\nvia", "\"a\"]\nvia", "both ends are `a`"),
+        ("[\"a\", \"relay*\"]\nvia", "[\"a\", \"a\"]\nvia", "\"a\"]\nvia", "both ends are node `a`"),
         ("relay = true", "relays = true", "relays =", "did you mean `relay`?"),
     ] {
         refused_at(from, to, culprit, expected);
@@ -268,14 +268,14 @@ fn what_a_client_cannot_be_is_refused_at_its_place() {
             "true\ndiscover",
             "flow `ftp` has an end at node `src`, which has no `weft = true` and no `openvpn`",
         ),
-        ("to = \"dst\"", "to = \"left\"", "true\ndiscover", "both ends enter it at `left`"),
+        ("to = \"dst\"", "to = \"left\"", "true\ndiscover", "both its ends are at or behind node `left`"),
         (
             "[\"left\", \"right\"]\n\n[grid]",
             "[\"left\", \"relay\"]\n\n[grid]",
             "true\ndiscover",
             "must be `left` and `right`",
         ),
-        ("to = \"dst\"", "to = \"right\"", "true\ndiscover", "with its hosts behind them (`openvpn`)"),
+        ("to = \"dst\"", "to = \"right\"", "true\ndiscover", "ends of the flow must be hosts with `openvpn`"),
         (overlay, "discover", "true\nproxy", "use this only in variants with `overlay = true`"),
         (overlay, "overlay = true\ntunnels = [\"by-hand\"]\ndiscover", "[\"by-hand\"]", "leave `tunnels` out"),
         ("\"line*\"\nwindow", "\"lime*\"\nwindow", "\"lime*\"", "no link matches the pattern `lime*`"),

@@ -146,7 +146,7 @@ fn impossible_scenarios_are_refused() {
         ("cut = \"up\"\n", "", "exactly one of: "),
         ("repeat = 3", "repeat = 300", "after the end of the run"),
         ("every = \"5 s\"\n", "", "needs `every`"),
-        ("carrying = \"gaps\"", "carrying = \"bulk\"", "no flow `bulk`"),
+        ("carrying = \"gaps\"", "carrying = \"bulk\"", "`carrying` names flow `bulk`"),
         ("link = { carrying = \"gaps\" }", "node = \"hub\"", "a node can only be cut or restored as a whole"),
         ("name = \"gaps\"", "name = \"bulk\"", "two flows have the name"),
         ("name = \"wrr\"", "name = \"wrr\"\nkind = \"mptcp\"", "no weft settings"),
@@ -302,7 +302,7 @@ fn vpns_that_cannot_be_are_refused_where_they_stand() {
         ("rate = \"15 Mbit/s\"\n", "", "`cbr` needs a `rate`"),
         ("\"1000 B\"", "\"1500 B\"", "64 B to 1280 B"),
         ("vpn = \"blue\"\ncount", "vpn = \"blue\"\nrate = \"1 Mbit/s\"\ncount", "`rate` works only with app = \"cbr\""),
-        ("name = \"no-loops\"", "name = \"no-loops\"\nkind = \"mptcp\"", "carries no VPNs"),
+        ("name = \"no-loops\"", "name = \"no-loops\"\nkind = \"mptcp\"", "needs a `kind` that runs weft"),
         ("vpn = { loop = \"none\", queue = \"codel\" }", "weft = { vpn = [] }", "not in `weft`"),
     ] {
         assert!(VPNS.contains(from), "{from}");

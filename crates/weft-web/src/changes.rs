@@ -112,7 +112,9 @@ async fn run(mut command: Command) -> Result<String, String> {
     let output = match timeout(PATIENCE, command.output()).await {
         Ok(Ok(output)) => output,
         Ok(Err(why)) => {
-            return Err(format!("cannot run the program weft: {why}: install it in the directory of weft-web"));
+            return Err(format!(
+                "cannot run the program weft: {why}: install it in the directory of the program weft-web"
+            ));
         }
         Err(_) => {
             return Err(format!(

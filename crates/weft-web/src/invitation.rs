@@ -104,7 +104,7 @@ impl Invitations {
         let mut inner = self.inner();
         if let Some(state) = inner.state.as_ref().filter(|state| state.waits) {
             return Err(format!(
-                "the invitation of node {} is still open: withdraw it before you make another",
+                "an invitation for node {} is still open: withdraw it before you make another",
                 state.name
             ));
         }
@@ -156,9 +156,9 @@ async fn start(weft: &Path, directory: &Path, new: &NewInvitation) -> Result<(Ch
     }
     command.args(["--", &new.name]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command
-        .spawn()
-        .map_err(|why| format!("cannot run the program weft: {why}: install it in the directory of weft-web"))?;
+    let mut child = command.spawn().map_err(|why| {
+        format!("cannot run the program weft: {why}: install it in the directory of the program weft-web")
+    })?;
     let code = match child.stdout.take() {
         Some(output) => timeout(PATIENCE, first_line(output)).await.unwrap_or_default(),
         None => String::new(),

@@ -33,7 +33,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Returns why the server could not start, as text for a reader.
 pub fn run(cli: Cli) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| format!("weft-web cannot start its event loop: {why}"))?;
+    let runtime = runtime.map_err(|why| {
+        format!("cannot start the event loop of weft-web: {why}: check the limits of open files and memory")
+    })?;
     let result = runtime.block_on(serve(cli));
     // A thread may still wait for the node's answer to a poll. The shutdown does not wait for that thread.
     runtime.shutdown_background();
@@ -53,7 +55,9 @@ async fn serve(cli: Cli) -> Result<(), String> {
     let site = routes::WebSite { token: token.clone(), feed: Arc::clone(&feed), changes: Arc::clone(&changes) };
     let mut ends = Vec::new();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        ends.push(signal(kind).map_err(|why| format!("weft-web cannot wait for signals such as SIGTERM: {why}"))?);
+        ends.push(signal(kind).map_err(|why| {
+            format!("weft-web ends, because it cannot wait for signals such as SIGTERM: {why}: start it again")
+        })?);
     }
     tokio::spawn(feed.run());
     let mut out = std::io::stdout();

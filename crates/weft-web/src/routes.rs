@@ -164,9 +164,12 @@ async fn change<T: DeserializeOwned>(site: &WebSite, request: Request) -> Result
 async fn whole<T: Send + 'static>(
     change: impl Future<Output = Result<T, String>> + Send + 'static,
 ) -> Result<T, String> {
-    tokio::spawn(change)
-        .await
-        .unwrap_or_else(|why| Err(format!("weft-web failed during the change: {why}: check the node, then try again")))
+    tokio::spawn(change).await.unwrap_or_else(|why| {
+        Err(format!(
+            "weft-web failed during the change: {why}: see on the page whether the change is in effect; if not, try \
+             again"
+        ))
+    })
 }
 
 /// Returns the answer to a change: the text of its result, or the reason of a refusal.

@@ -18,7 +18,9 @@ impl Token {
     /// Fails if the kernel has no random numbers.
     pub fn random() -> Result<Token, String> {
         let mut bytes = [0; BYTES];
-        getrandom::fill(&mut bytes).map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
+        getrandom::fill(&mut bytes).map_err(|why| {
+            format!("cannot get random numbers from the kernel: {why}: allow the system call getrandom")
+        })?;
         Ok(Token(Base64UrlUnpadded::encode_string(&bytes)))
     }
 

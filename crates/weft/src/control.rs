@@ -26,7 +26,7 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
         Ok(Response::Refused { why }) => Err(Failure::new(why)),
         Ok(response) => Ok(response),
         Err(why) => Err(Failure::new(format!(
-            "no answer from the node at {}: {}",
+            "no answer on the node's control socket {}: {}",
             socket.display(),
             silence(&why, node, longest_wait(request))
         ))),

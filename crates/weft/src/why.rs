@@ -99,11 +99,11 @@ fn finding(cause: Cause, found: String) -> Finding {
 /// Returns a finding from reactions that only the peer itself can have sent. `None` if there were none.
 fn authentic(facts: &SessionFacts) -> Option<Finding> {
     if let Some(source) = facts.unreadable {
-        let found = format!("this node's keys cannot decrypt answers from {source}");
+        let found = format!("this node cannot decrypt the answers from {source}");
         return Some(finding(Cause::PresharedKey, found));
     }
     let (times, source) = facts.unfollowed?;
-    let found = format!("{times} handshakes from {source} were answered, but no packet followed");
+    let found = format!("this node answered {times} handshakes from {source}, but then received no packet from there");
     Some(finding(Cause::AnswerLost, found))
 }
 

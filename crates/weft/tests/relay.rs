@@ -103,7 +103,7 @@ fn a_route_that_leads_nowhere_is_reported_with_its_place() {
     };
     assert_eq!(said("via = [\"b > c\"]").0, Some(0));
     for (via, message) in [
-        ("via = [\"bb\"]", "unknown relay `bb`"),
+        ("via = [\"bb\"]", "the relay `bb` on the route to peer"),
         ("via = [\"b > b\"]", "contains the node `b` twice"),
         ("via = [\"b > d\"]", "contains the node `d` twice"),
         ("via = [\"b >\"]", "the name of a relay is missing"),

@@ -297,7 +297,10 @@ fn read(file: &Path, shown: &Path) -> Result<CheckedConfig, String> {
     let name = shown.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| match why.kind() {
         io::ErrorKind::NotFound => {
-            format!("there is no configuration {name}: make one with: weft init --hub, or: weft join\n")
+            format!(
+                "there is no configuration file {name}: make it with: weft init --hub, on the first node of a network, \
+                 or: weft join, on each further node\n"
+            )
         }
         _ => format!("{name}: {why}\n"),
     })?;

@@ -102,10 +102,16 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
     let at = network.certificate.as_ref()?;
     let error = |message: String, help: String| report.error(at.span.clone(), message, Some(help));
     let file = at.value.display();
-    let sign_anew = format!("have this node's certificate signed again: weft ca sign --public-key {own}");
+    let sign_anew = format!(
+        "on the machine with the root key, sign this node's certificate again, with its name and prefixes: \
+         weft ca sign --public-key {own}"
+    );
     let certificate = keys::load_certificate(&at.value)
         .map_err(|why| {
-            let help = format!("have a certificate signed for this node: weft ca sign --public-key {own}");
+            let help = format!(
+                "on the machine with the root key, sign a certificate for this node, with its name and prefixes: \
+                 weft ca sign --public-key {own}"
+            );
             error(why.to_string(), help);
         })
         .ok()?;
@@ -123,7 +129,7 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
         }
         Err(CertificateError::NotYetValid) => {
             let until = days(claims.not_before_unix_s - unix_s);
-            let message = format!("the certificate {file} is not valid yet: it becomes valid in {until}");
+            let message = format!("the certificate {file} is not valid yet: it becomes valid {until} from now");
             report.warning(at.span.clone(), message, Some("perhaps this machine's clock is wrong".to_owned()));
         }
         Err(CertificateError::OtherRoot) => {
@@ -140,7 +146,8 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
     }
     if config.node.relay && !claims.may_relay {
         let message = format!(
-            "the certificate {file} does not let this node relay: other nodes reject datagrams that it forwards"
+            "`relay` in [node] is true, but the certificate {file} does not let this node relay: other nodes reject \
+             datagrams that this node forwards"
         );
         let help = "have it signed with --relay, or remove `relay` from [node]";
         report.warning(at.span.clone(), message, Some(help.to_owned()));
@@ -162,7 +169,8 @@ fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report)
             report.error(at.span.clone(), "this public key is this node's own".to_owned(), Some(help));
         } else if let Some(peer) = is_peer.filter(|peer| !peer.endpoints.contains(&endpoint)) {
             let message = format!(
-                "the contact has the key of peer `{}`, whose `endpoints` do not contain {endpoint}",
+                "this entry of `contacts` has the public key of peer `{}`, but the `endpoints` of this peer do not \
+                 contain the address {endpoint}",
                 peer.name.value
             );
             report.warning(at.span.clone(), message, Some("add the address to the peer's `endpoints`".to_owned()));

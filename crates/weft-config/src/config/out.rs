@@ -131,13 +131,13 @@ fn kill_switch(config: &Config, at: &At<()>, report: &Report) {
     }
     if config.exit.is_some() {
         refuse(
-            "`kill-switch` rejects the packets that [exit] forwards, so a node can have only one of them",
+            "`kill-switch` rejects the packets that [exit] forwards, so a node cannot have both settings",
             "remove one of the two",
         );
     }
     if config.access.is_some() {
         refuse(
-            "`kill-switch` rejects the answers to clients of [access], so a node can have only one of them",
+            "`kill-switch` rejects the answers to clients of [access], so a node cannot have both settings",
             "remove one of the two",
         );
     }

@@ -54,7 +54,11 @@ fn check_route(config: &Config, to: &Peer, route: &At<Route>, own: &PublicKey, r
         let names = peers.iter().map(|peer| peer.name.value.as_str());
         let help =
             did_you_mean(unknown, names).or_else(|| Some("name a peer, or give a relay's public key".to_owned()));
-        return complain(format!("the route to peer `{}` has the unknown relay `{unknown}`", to.name.value), help);
+        let message = format!(
+            "the relay `{unknown}` on the route to peer `{}` is neither the name of a [[peer]] nor a public key",
+            to.name.value
+        );
+        return complain(message, help);
     }
     let keys = route.value.keys(peers).unwrap_or_default();
     let is_again =

@@ -78,7 +78,10 @@ fn protocol(text: &str) -> Result<u8, &'static str> {
     let number =
         text.parse().map_err(|_| "expected ospf, bgp, isis, rip, eigrp, babel, bird, or a number from 3 to 255")?;
     match NOT_OF_DAEMONS.contains(&number) {
-        true => Err("the kernel or weft itself uses this protocol number: give that of a routing daemon's protocol"),
+        true => {
+            Err("the kernel or weft itself marks its routes with this number: give the number of the routing daemon's \
+                 routes, which `ip route` shows after `proto`")
+        }
         false => Ok(number),
     }
 }

@@ -116,7 +116,7 @@ pub fn read_peer(section: &mut Section<'_, '_>, has_endpoints: bool) -> Option<P
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let address: SocketAddr = text.parse().map_err(|_| "expected an IP address and a port")?;
     if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
-        return Err("the proxy needs the address of one host, and a port above 0");
+        return Err("the address must be that of one host, not 0.0.0.0, :: or multicast, and the port must be above 0");
     }
     Ok(address)
 }

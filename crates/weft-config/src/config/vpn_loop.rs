@@ -94,15 +94,18 @@ fn accumulation(table: &mut Section<'_, '_>) -> AccumulationConfig {
         let place = table.key_span(if table.has("low") { "low" } else { "high" });
         let (low, high) = (config.low_bursts, config.high_bursts);
         let message = format!(
-            "`low` = {low} must be below `high` = {high}: the loop slows down at `high`, until it reaches `low`"
+            "`low` = {low} must be below `high` = {high}: the loop slows down when more than `high` bursts wait in \
+             queues, until fewer than `low` bursts wait"
         );
         table.complain(place, &message, "for example high = 2.0 and low = 1.5");
     }
     if config.hold_packets >= config.increase_packets {
         let place = table.key_span(if table.has("hold") { "hold" } else { "increase" });
         let (hold, increase) = (config.hold_packets, config.increase_packets);
-        let message =
-            format!("`hold` = {hold} must be below `increase` = {increase}, or the loop's rate never rises again");
+        let message = format!(
+            "`hold` = {hold} must be below `increase` = {increase}: otherwise the loop can withhold as many packets as \
+             it adds, and its rate never rises again"
+        );
         table.complain(place, &message, "for example increase = 1.0 and hold = 0.2");
     }
     config

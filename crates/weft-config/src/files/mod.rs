@@ -124,7 +124,7 @@ impl Directory {
         match content.len() as u64 > limit {
             true => Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("the file is longer than {limit} bytes: move it away"),
+                format!("the file is longer than {limit} bytes, the most that weft reads of it: move it away"),
             )),
             false => Ok(content),
         }
@@ -384,7 +384,7 @@ fn not_expected(stat: &FileStat) -> io::Error {
     };
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        format!("the path is {found}, which weft does not accept there: move it away"),
+        format!("weft cannot use {found} at this path: move it away, or choose another path"),
     )
 }
 
@@ -393,7 +393,10 @@ fn refuse_links(stat: &FileStat) -> io::Result<()> {
     match stat.st_nlink {
         0 | 1 => Ok(()),
         names => {
-            let why = format!("the file has {names} names (hard links), so it may be another program's: move it away");
+            let why = format!(
+                "the file has {names} names (hard links), so another program may use it by another name: move it away; \
+                 its other names stay"
+            );
             Err(io::Error::new(io::ErrorKind::InvalidInput, why))
         }
     }

@@ -105,7 +105,10 @@ fn followed(at: &OwnedFd, name: &OsStr) -> nix::Result<PathBuf> {
 
 fn untrusted(name: &OsStr) -> io::Error {
     let name = name.display();
-    let why = format!("`{name}` in the path is a symbolic link that another user may have planted: move it away");
+    let why = format!(
+        "`{name}` in the path is a symbolic link that another user may have planted, because another user can write \
+         its directory: move it away, or write a path without this link"
+    );
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 

@@ -142,8 +142,8 @@ impl Follower {
         let result = match start.unwrap_or_else(TrialStart::Refused) {
             TrialStart::NoNode => {
                 eprintln!(
-                    "weft-controller: configuration {} waits, because no node is running on this machine: start one \
-                     with: weft up",
+                    "weft-controller: the configuration with digest {} waits, because no node is running on this \
+                     machine: start one with: weft up",
                     short(&digest)
                 );
                 return Ok(Err("no node is running on this machine: start one with: weft up".to_owned()));
@@ -160,12 +160,13 @@ impl Follower {
         match &result {
             Ok(()) => {
                 self.write(KEPT, toml.as_bytes())?;
-                eprintln!("weft-controller: configuration {} is in effect", short(&digest));
+                eprintln!("weft-controller: the configuration with digest {} is in effect", short(&digest));
                 (self.progress.digest, self.progress.refused) = (Some(digest), None);
             }
             Err(why) => {
                 eprintln!(
-                    "weft-controller: this node does not use configuration {} from the controller: {why}",
+                    "weft-controller: this node does not use the controller's configuration with digest {}, and keeps \
+                     its present one: {why}",
                     short(&digest)
                 );
                 self.progress.refused = Some(RefusedConfiguration { digest, why: why.clone(), tried_at: unix_s() });

@@ -56,7 +56,8 @@ impl Membership {
             Ok(text) => serde_json::from_str(&text).map(Some).map_err(|why| {
                 let path = directory.path().join(FILE);
                 format!(
-                    "the membership file {} is damaged: {why}: remove it and run: weft controller join URL",
+                    "the membership file {} is damaged: {why}: remove this file, get a new invitation code from the \
+                     controller, and run: weft controller join URL CODE",
                     path.display()
                 )
             }),
@@ -94,8 +95,8 @@ impl Membership {
     pub fn secret(&self) -> Result<Secret, String> {
         Secret::parse(&self.secret).map_err(|why| {
             format!(
-                "the `secret` in the membership file {FILE} is damaged: {why}: remove the file and run: weft \
-                 controller join URL"
+                "the `secret` in the membership file {FILE} is damaged: {why}: remove this file, get a new invitation \
+                 code from the controller, and run: weft controller join URL CODE"
             )
         })
     }

@@ -113,7 +113,7 @@ impl Progress {
 
     fn goes_on(&self) -> String {
         match &self.digest {
-            Some(digest) => format!("the node goes on with configuration {}", short(digest)),
+            Some(digest) => format!("the node goes on with the configuration with digest {}", short(digest)),
             None => "the node goes on with its present configuration".to_owned(),
         }
     }
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(
             text,
             "cannot get the configuration from the controller: no connection; the controller last answered 30 days \
-             ago; the node goes on with configuration abababababab"
+             ago; the node goes on with the configuration with digest abababababab"
         );
     }
 }

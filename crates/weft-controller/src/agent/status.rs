@@ -37,14 +37,18 @@ pub fn status(arguments: &StatusArguments) -> Result<(), String> {
     println!("node {} of {}", escape::line(node), membership.endpoint()?);
     match &progress.digest {
         Some(digest) => {
-            println!("configuration {} is in effect: {}", short(digest), follow::kept(&arguments.dir).display())
+            let file = follow::kept(&arguments.dir);
+            println!("the configuration with digest {} is in effect: file {}", short(digest), file.display())
         }
         None => println!("no configuration of the controller is in effect"),
     }
     println!("{}", progress.since(now));
     if let Some(refused) = &progress.refused {
         let (digest, why) = (short(&refused.digest), escape::lines(&refused.why));
-        println!("this node does not use configuration {digest} from the controller: {why}");
+        println!(
+            "this node does not use the controller's configuration with digest {digest}, and keeps its present one: \
+             {why}"
+        );
     }
     Ok(())
 }

@@ -75,7 +75,7 @@ impl LocalNode {
         more(&mut command);
         command.stdin(Stdio::null());
         command.output().map_err(|why| {
-            format!("cannot run the program weft: {why}: install it in the directory of weft-controller")
+            format!("cannot run the program weft: {why}: install it in the directory of the program weft-controller")
         })
     }
 }
@@ -85,5 +85,9 @@ fn said(output: &Output) -> String {
     if !text.is_empty() {
         return text;
     }
-    format!("the program weft failed and printed no reason ({}): look in the log of the node", output.status)
+    format!(
+        "the program weft could not change the node's configuration, and printed no reason ({}): look in the log of \
+         the node: journalctl -u weft",
+        output.status
+    )
 }

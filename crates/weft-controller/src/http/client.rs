@@ -94,7 +94,8 @@ impl Client {
     /// # Errors
     /// Fails without an answer in time.
     pub async fn request(&self, to: &Endpoint, request: Request<'_>) -> Result<Answer, ClientError> {
-        let not_connected = |why: String| ClientError::NotConnected(format!("cannot connect to the server: {why}"));
+        let not_connected =
+            |why: String| ClientError::NotConnected(format!("cannot connect to the server {to}: {why}"));
         let late = |patience: Duration| format!("the server did not answer within {} s", patience.as_secs());
         let connected = timeout(CONNECT_PATIENCE, TcpStream::connect((to.host.as_str(), to.port))).await;
         let stream = connected.map_err(|_| not_connected(late(CONNECT_PATIENCE)))?;
@@ -115,7 +116,7 @@ impl Client {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let broken = |why: String| ClientError::Broken(format!("the request to the server failed: {why}"));
+        let broken = |why: String| ClientError::Broken(format!("the request to the server {to} failed: {why}"));
         let mut message = hyper::Request::builder().method(request.method).uri(target(to, request.path));
         message = message.header(header::HOST, to.authority());
         for (name, value) in &request.headers {
@@ -124,7 +125,7 @@ impl Client {
         let message = message.body(Full::new(Bytes::from(request.body)));
         let message = message.map_err(|why| {
             ClientError::NotConnected(format!(
-                "cannot make an HTTP request of the URL and the headers for the server: {why}"
+                "the URL {to} or a header is not valid in an HTTP request: {why}: check the URL"
             ))
         })?;
         let exchanged = timeout(ANSWER_PATIENCE, async {

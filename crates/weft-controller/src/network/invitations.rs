@@ -95,7 +95,9 @@ impl Network {
     /// Fails if there is no such node.
     pub fn invite(&self, new: &NewInvitation, made_by: &str) -> Result<Code, Refusal> {
         if !(1..=MAX_MINUTES).contains(&new.minutes) {
-            return Err(Refusal::bad(format!("`minutes` must be from 1 to {MAX_MINUTES}")));
+            return Err(Refusal::bad(format!(
+                "`minutes`, the time for which an invitation is valid, must be from 1 to {MAX_MINUTES}"
+            )));
         }
         let no_secret = |why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
         let secret = Secret::random().map_err(no_secret)?;

@@ -263,7 +263,10 @@ fn checked_name(name: &str) -> Result<String, Refusal> {
 fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
     if new.addresses.len() + new.networks.len() > MAX_ITEMS || new.groups.len() > MAX_ITEMS {
         return Err(Refusal::bad(format!(
-            "a node may have at most {MAX_ITEMS} addresses and networks together, and {MAX_ITEMS} groups"
+            "the node has {} entries in `addresses` and `networks` (together at most {MAX_ITEMS}) and {} in `groups` \
+             (at most {MAX_ITEMS}): remove some",
+            new.addresses.len() + new.networks.len(),
+            new.groups.len()
         )));
     }
     let wrong = |what: &str, why: &dyn std::fmt::Display| Refusal::bad(format!("`{}`: {why}", what.escape_debug()));

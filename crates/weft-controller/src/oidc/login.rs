@@ -88,7 +88,13 @@ impl LoginPages {
         let state = state.ok_or_else(begin_again)?;
         let login = self.logins.take(&state, &cookie(headers).ok_or_else(begin_again)?);
         let login = login.ok_or_else(begin_again)?;
-        let no_code = || refused("the identity provider has refused the login: begin again at /login".to_owned());
+        let no_code = || {
+            refused(
+                "the identity provider has refused the login, and the address of this page gives the reason as \
+                 `error`: ask the provider's administrator, or begin again at /login"
+                    .to_owned(),
+            )
+        };
         let code = code.ok_or_else(no_code)?;
         let failed =
             |why: String| Refusal::new(StatusCode::BAD_GATEWAY, format!("cannot use the identity provider: {why}"));
@@ -130,7 +136,7 @@ fn invite(site: &Site, address: &str, named: Option<String>) -> Result<(String, 
         }
         (_, several) => {
             return Err(refused(format!(
-                "you own several nodes: choose one with /login?node=NAME: {}",
+                "open /login?node=NAME with the name of one of your nodes, which are {}",
                 several.join(", ")
             )));
         }

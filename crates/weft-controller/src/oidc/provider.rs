@@ -144,7 +144,8 @@ impl Provider {
         let answer = answer.map_err(|why| format!("{address}: {why}"))?;
         if answer.status != 200 {
             return Err(format!(
-                "the identity provider answered the request to {address} with HTTP status {} in place of 200",
+                "the identity provider answered the request to {address} with HTTP status {} in place of 200: check \
+                 --oidc-issuer, --oidc-client and --oidc-secret-file, or try again later",
                 answer.status
             ));
         }

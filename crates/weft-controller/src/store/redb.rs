@@ -112,5 +112,5 @@ impl RecordStore for RedbStore {
 }
 
 fn failed(why: impl Display) -> StoreError {
-    StoreError::Failed(format!("the database file cannot be read or written: {why}"))
+    StoreError::Failed(format!("cannot access the database file in the directory of --dir: {why}: check its disk"))
 }

@@ -27,7 +27,8 @@ pub(super) fn settings(
     let name = &variant.name;
     if variant.weft.contains_key("links") {
         return Err(format!(
-            "{file}: variant `{name}` lists links in its `weft`: list them in `links` of the variant itself\n"
+            "{file}: the `weft` table of variant `{name}` has `links`: remove it, and list the links in `links` of the \
+             variant itself\n"
         ));
     }
     let report = Report::new(file, text);
@@ -37,7 +38,7 @@ pub(super) fn settings(
     let config = parse_table(&report, &startable(own), Path::new("."));
     let Some(mut config) = config.filter(|_| report.count(Severity::Error) == 0) else {
         return Err(format!(
-            "{file}: the `weft` table of variant `{name}` is not a part of a configuration:\n{report}"
+            "{file}: the `weft` table of variant `{name}` has settings that weft refuses: correct these:\n{report}"
         ));
     };
     if !sets_leasable {

@@ -144,7 +144,8 @@ fn wait_listening(node: &NetNamespace, port: u16, timeout: Duration) -> Result<(
     while !node.run(listens)? {
         if Instant::now() > deadline {
             return Err(LabError::Io(std::io::Error::other(format!(
-                "the server of a flow did not start in time: nothing listens on TCP port {port} of node {node}"
+                "the flow's server on node {node} does not listen on TCP port {port} {timeout:?} after its start: try \
+                 again when the machine is less busy"
             ))));
         }
         crate::interrupt::sleep_until(Instant::now() + Duration::from_millis(20))?;

@@ -213,8 +213,10 @@ impl EmulatorHandle {
     }
 
     fn known(&self, link: usize) -> io::Result<()> {
-        let missing =
-            || io::Error::new(io::ErrorKind::NotFound, format!("the emulator has no link with the number {link}"));
+        let missing = || {
+            let text = format!("the emulator of weft-lab has no link number {link}: report this error of weft-lab");
+            io::Error::new(io::ErrorKind::NotFound, text)
+        };
         self.links.get(link).map(drop).ok_or_else(missing)
     }
 

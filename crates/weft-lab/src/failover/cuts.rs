@@ -36,7 +36,7 @@ pub(super) fn measure(
     let diamond = LabDiamond::build(0)?;
     let mut network = contender.start(&diamond, &options.weft_binary)?;
     wait_whole(network.as_ref())?;
-    report_progress(&format!("contender {}: idle, before the cuts", contender.name));
+    report_progress(&format!("measuring the failover of `{}`: control traffic before the cuts", contender.name));
     pause(SETTLE)?;
     series.idle_bps = diamond.watch(options.count)?.most_bps(0..LINKS.len());
     let [from, to] = diamond.ends();
@@ -77,7 +77,11 @@ impl CutStage<'_> {
         series.spare_bps = self.diamond.watch(options.count)?.most_bps(routes.spare);
         let cuts = self.contender.cuts(options.repeat);
         for number in 0..cuts {
-            report_progress(&format!("contender {}: link cut {} of {cuts}", self.contender.name, number + 1));
+            report_progress(&format!(
+                "measuring the failover of `{}`: cut {} of {cuts}",
+                self.contender.name,
+                number + 1
+            ));
             if options.restart {
                 self.network.restart_far_end(self.diamond)?;
                 wait_whole(self.network)?;
@@ -139,7 +143,8 @@ fn wait_until(
     let deadline = Instant::now() + PATIENCE;
     while !is_so()? {
         if Instant::now() > deadline {
-            let text = format!("the lab waited {} s in vain: {complaint}", PATIENCE.as_secs());
+            let limit = PATIENCE.as_secs();
+            let text = format!("{complaint} within {limit} s: try again when the machine is less busy");
             return Err(LabError::Io(io::Error::new(io::ErrorKind::TimedOut, text)));
         }
         pause(every)?;

@@ -63,14 +63,15 @@ fn line(series: &CutSeries, result: &Failover) -> String {
 fn verdict(result: &Failover) -> String {
     let Some(weft) = result.series.iter().find(|series| series.name == WEFT) else { return String::new() };
     let (Some(median), Some(worst)) = (weft.median_ms(), weft.worst_ms()) else { return String::new() };
-    let held = if result.is_held() { "held" } else { "MISSED" };
+    let held = if result.is_held() { "passed" } else { "FAILED" };
     let mut text = format!(
-        "\nweft: after a cut the longest gap is {worst:.0} ms, and at most {:.0} ms are allowed: {held}",
+        "\nweft: the longest time without a probe after a cut is {worst:.0} ms, and at most {:.0} ms are allowed: \
+         {held}",
         result.bound_ms()
     );
     let others = result.series.iter().filter(|series| series.name != weft.name);
     for (name, other) in others.filter_map(|other| Some((&other.name, other.median_ms()?))) {
-        let _ = write!(text, "; the median gap is 1/{:.1} of that of {name}", other / median);
+        let _ = write!(text, "; the median time is 1/{:.1} of that of {name}", other / median);
     }
     text + "\n"
 }
@@ -122,12 +123,12 @@ mod tests {
         let good = result(vec![series("weft", &[30.0, 34.0, 49.0]), series("ospf-bfd", &[136.0])]);
         let text = failover_table(&good);
         assert!(
-            text.contains("gap is 49 ms, and at most 50 ms are allowed: held; the median gap is 1/4.0 of"),
+            text.contains("a cut is 49 ms, and at most 50 ms are allowed: passed; the median time is 1/4.0 of"),
             "{text}"
         );
         assert!(text.contains("0.500 %") && text.contains("ospf-default skipped: not there"), "{text}");
         let late = failover_table(&result(vec![series("weft", &[30.0, 51.0])]));
-        assert!(late.contains("gap is 51 ms, and at most 50 ms are allowed: MISSED"), "{late}");
+        assert!(late.contains("a cut is 51 ms, and at most 50 ms are allowed: FAILED"), "{late}");
         assert!(!failover_table(&result(Vec::new())).contains("allowed"));
     }
 

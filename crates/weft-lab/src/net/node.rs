@@ -165,7 +165,10 @@ impl NetNamespace {
         let until = Instant::now() + TOOL_TIMEOUT;
         while self.ip(&format!("-6 route show table local type local {address} dev {interface}"))?.is_empty() {
             if Instant::now() >= until {
-                let text = format!("node {self} still has no local route to its own address {address}");
+                let text = format!(
+                    "{TOOL_TIMEOUT:?} after the lab gave node {self} the address {address}, the kernel has no route \
+                     to it there: try again when the machine is less busy"
+                );
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
             thread::sleep(Duration::from_millis(5));

@@ -56,7 +56,7 @@ impl Process {
                 return Ok(status);
             }
             if Instant::now() >= deadline {
-                return Err(timed_out(format!("the program is still running after {timeout:?}")));
+                return Err(timed_out(format!("the program did not end within {timeout:?}")));
             }
             thread::sleep(POLL);
         }
@@ -77,7 +77,12 @@ impl Process {
         let status = self.wait_within(timeout)?;
         let text = |collected: Receiver<Vec<u8>>| {
             let left = deadline.saturating_duration_since(Instant::now()).max(POLL);
-            let open = |_| timed_out(format!("the program has ended, but its output is still open after {timeout:?}"));
+            let open = |_| {
+                timed_out(format!(
+                    "the program has ended, but after {timeout:?} a program that it started still holds its output \
+                     open: end that one"
+                ))
+            };
             collected.recv_timeout(left).map_err(open)
         };
         Ok(Output { status, stdout: text(stdout)?, stderr: text(stderr)? })

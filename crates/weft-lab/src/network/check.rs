@@ -12,7 +12,7 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
         return refuse(format!(
-            "the lab cannot run VPNs in a network, but the scenario has {kind} named `{}`",
+            "the scenario has {kind} named `{}`, but the lab runs VPNs only in scenarios without [[node]] tables",
             vpn.name
         ));
     }
@@ -24,7 +24,9 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
     for variant in variants {
         let name = &variant.name;
         if variant.routing.routes != RouteSet::Shortest {
-            return refuse(format!("variant `{name}` asks for routes other than the shortest, which the lab lacks"));
+            return refuse(format!(
+                "variant `{name}` needs `routes = \"shortest\"`, because the lab has no other routes"
+            ));
         }
         check_proxies(network, variant).or_else(refuse)?;
         for flow in network.flows.iter().filter(|flow| flow.traffic.is_tcp()) {
@@ -38,7 +40,8 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
             }
             if congestion(&tcp).is_none() || (is_explicit(&tcp) && tcp.explicit_rate == Rate::ZERO) {
                 return refuse(format!(
-                    "flow `{}` of variant `{name}` has a congestion control that the kernel lacks",
+                    "flow `{}` of variant `{name}` has congestion = \"explicit-rate\" without a rate in \
+                     `explicit-rate`, but the lab's routers grant no rates",
                     flow.name
                 ));
             }
@@ -75,7 +78,8 @@ fn check_proxies(network: &NetworkScenario, variant: &NetworkVariant) -> Result<
         || (is_explicit(&first) && first.explicit_rate > Rate::ZERO)
     {
         return Err(format!(
-            "variant `{name}`: its proxies may set only `congestion` and `window`: they take their rate from the paths"
+            "the `proxy` table of variant `{name}` may have only `congestion` and `window`, because proxies in the lab \
+             get their rate from the paths"
         ));
     }
     Ok(())

@@ -56,7 +56,12 @@ fn link_spec(
     link: usize,
     directions: &[EmulatedDirection; 2],
 ) -> Result<EmulatedLinkSpec, LabError> {
-    let missing = || LabError::Scenario(format!("the scenario has no link number {link}, or lacks a node at its end"));
+    let missing = || {
+        LabError::Scenario(format!(
+            "weft-lab does not find link number {link} of the scenario or a node at its end: report this error of \
+             weft-lab"
+        ))
+    };
     let description = network.links.get(link).ok_or_else(missing)?;
     let end = |end: usize| {
         let node = description.ends.get(end).and_then(|node| nodes.get(*node)).ok_or_else(missing)?;

@@ -176,10 +176,10 @@ fn row(
     let names: Vec<&str> = competitors.iter().map(|(name, _)| *name).collect();
     let report_progress = |number: u32, competitor: usize| {
         report_progress(&format!(
-            "{condition}, turn {} of {}: tunnel {}",
+            "measuring `{}` (repetition {} of {}); condition: {condition}",
+            names[competitor],
             number + 1,
-            options.turns,
-            names[competitor]
+            options.turns
         ));
     };
     let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind)| turn(*kind, condition, options));

@@ -66,7 +66,12 @@ impl BenchSite {
     pub fn open(&self, kind: VariantKind) -> Result<LabLane, LabError> {
         let variant = Variant::plain(kind);
         let lane = variants::open(&variant, &self.world, &self.options, 0)?.pop();
-        lane.ok_or_else(|| LabError::Missing(format!("variant {} set up no tunnel", variant.name)))
+        lane.ok_or_else(|| {
+            LabError::Missing(format!(
+                "weft-lab started variant `{}` without a tunnel or link for the flow: report this error of weft-lab",
+                variant.name
+            ))
+        })
     }
 
     /// Applies a condition to both ends of the veth pair and sets the datagram counters to zero.

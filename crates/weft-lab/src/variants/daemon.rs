@@ -73,7 +73,11 @@ impl Daemon {
     pub fn stop(mut self) -> Result<(), LabError> {
         self.process.signal(libc::SIGTERM)?;
         self.process.wait_within(STOP_TIMEOUT).map_err(|_| {
-            self.error(&format!("the program {} did not end within {} s", self.what, STOP_TIMEOUT.as_secs()))
+            self.error(&format!(
+                "the lab killed the program {}, because it did not end within {} s after SIGTERM",
+                self.what,
+                STOP_TIMEOUT.as_secs()
+            ))
         })?;
         Ok(())
     }

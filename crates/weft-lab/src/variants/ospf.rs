@@ -46,7 +46,11 @@ fn wait_until_whole(routers: &[OspfRouter], arrives: impl Fn() -> bool) -> Resul
         }
         if Instant::now() > deadline {
             let limit = READY_TIMEOUT.as_secs();
-            return Err(LabError::Missing(format!("OSPF had no neighbours or no route within {limit} s")));
+            let what = match states.iter().all(|is_whole| *is_whole) {
+                true => "no ping from node to node arrived over OSPF's routes",
+                false => "OSPF did not find the neighbours on all links",
+            };
+            return Err(LabError::Missing(format!("{what} within {limit} s: try again when the machine is less busy")));
         }
         interrupt::sleep_until(Instant::now() + ASK_EVERY)?;
     }

@@ -19,7 +19,7 @@ fn mix(position: u32) -> MixResult {
     let variant = |name: &str| VariantResult::from_runs(name, None, (0..2).map(run).collect());
     MixResult {
         seed: u64::MAX - u64::from(position),
-        links: vec!["10.0 Mbit/s 5 ms 0.00 %".into(), "3.0 Mbit/s 80 ms 1.50 %".into()],
+        links: vec!["10.0 Mbit/s delay 5 ms loss 0.00 %".into(), "3.0 Mbit/s delay 80 ms loss 1.50 %".into()],
         bonded_bps: Some(1.0),
         best_link_through_weft_bps: Some(1.0),
         best_link_bps: None,

@@ -274,7 +274,8 @@ impl BurstLossFile {
         let spec = BurstLoss { share, length };
         if share >= 1.0 || spec.begins() > 1.0 {
             return Err(format!(
-                "bursts of {length} lost packets cannot add up to {} %: make the bursts longer",
+                "bursts of {length} lost packets on average cannot lose {} % of all packets, because a packet arrives \
+                 between two bursts: raise `length` or lower `share`",
                 share * 100.0
             ));
         }

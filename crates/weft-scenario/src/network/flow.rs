@@ -287,7 +287,8 @@ impl NetworkFlowFile {
             AppWord::Iperf3 | AppWord::Ftp => Traffic::Ftp { size_bytes: size },
             AppWord::Http => Traffic::Http { size_bytes: size.unwrap_or(10_000_000), pause: interval(0) },
             AppWord::ShortFlows => {
-                let mean_packets = self.number(source, self.mean_packets.as_ref(), 14.0, "`mean-packets`")?;
+                let what = "`mean-packets`, the mean number of packets in a connection,";
+                let mean_packets = self.number(source, self.mean_packets.as_ref(), 14.0, what)?;
                 Traffic::ShortFlows { mean_packets, interval: self.above_zero(source, interval(100))? }
             }
             AppWord::RequestResponse => Traffic::RequestResponse {
@@ -300,7 +301,12 @@ impl NetworkFlowFile {
                 peak: self.needed(source, self.peak.as_ref(), "peak")?,
                 on: self.needed_time(source, self.on.as_ref(), "on")?,
                 off: self.needed_time(source, self.off.as_ref(), "off")?,
-                shape: self.number(source, self.shape.as_ref(), 1.5, "`shape`")?,
+                shape: self.number(
+                    source,
+                    self.shape.as_ref(),
+                    1.5,
+                    "`shape` of the Pareto-distributed times `on` and `off`, which otherwise have no mean,",
+                )?,
             },
             AppWord::Poisson => Traffic::Poisson {
                 packet_bytes: self.packet_bytes(source, 1_500)?,
@@ -376,10 +382,7 @@ impl NetworkFlowFile {
         match given {
             None => Ok(default),
             Some(number) if number.get_ref().is_finite() && *number.get_ref() > 1.0 => Ok(*number.get_ref()),
-            Some(number) => {
-                Err(source
-                    .at(number, format!("{what} of a flow must be above 1: otherwise the random times have no mean")))
-            }
+            Some(number) => Err(source.at(number, format!("{what} must be above 1"))),
         }
     }
 

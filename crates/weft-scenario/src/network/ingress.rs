@@ -320,7 +320,13 @@ pub(super) fn check<'a>(
     }
     let Some(file) = tables.find_map(|table| table.low.as_ref().or(table.high.as_ref())) else { return Ok(()) };
     let (low, high) = (spec.low, spec.high);
-    Err(source.at(file, format!("{LOW_ABOVE_HIGH}: after all tables `low` is {low} and `high` is {high}: change one")))
+    Err(source.at(
+        file,
+        format!(
+            "{LOW_ABOVE_HIGH}; with the `ingress` tables of the scenario, the VPN and the variant, `low` is {low} and \
+             `high` is {high}: change one"
+        ),
+    ))
 }
 
 /// Returns the number of a file after a check that it is above `least` and below `most`.

@@ -229,7 +229,8 @@ pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Res
         let entries = [entry(flow.from)?, entry(flow.to)?];
         if entries[0] == entries[1] {
             return Err(format!(
-                "flow `{name}` does not cross the overlay: both ends enter it at `{}`",
+                "flow `{name}` does not cross the overlay, because both its ends are at or behind node `{}`: change \
+                 its `from` or `to`",
                 nodes[entries[0]]
             ));
         }
@@ -238,14 +239,16 @@ pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Res
             if !is_behind {
                 let [first, second] = entries.map(|entry| &nodes[entry]);
                 return Err(format!(
-                    "the proxies of flow `{name}` must be `{first}` and `{second}`, with its hosts behind them (`openvpn`)"
+                    "the proxies of flow `{name}` must be `{first}` and `{second}`, and both ends of the flow must be \
+                     hosts with `openvpn`"
                 ));
             }
         }
         let tcp = file.tcp.apply(flow.tcp);
         if tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO {
             return Err(format!(
-                "flow `{name}` requests its rate from routers, but datagrams of the overlay cannot carry requests"
+                "flow `{name}` requests its rate from routers, but the overlay's datagrams cannot carry requests: set \
+                 `explicit-rate` or another `congestion`"
             ));
         }
     }

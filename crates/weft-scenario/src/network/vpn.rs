@@ -268,7 +268,7 @@ fn too_much_leased(services: &[VpnService], vpns: &[NetworkVpn], around: &VpnSur
         let sum = Rate::from_bps(rates.fold(0, u64::saturating_add));
         let name = &nodes[edge.node];
         let why = || {
-            format!("leased lines take {sum} at edge `{name}`, but only {leasable} may be leased there: lower `leased`")
+            format!("the `leased` rates at edge `{name}` are {sum}, but only {leasable} may be leased there: lower one")
         };
         (sum > leasable).then(why)
     })

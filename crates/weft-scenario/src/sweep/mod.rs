@@ -228,7 +228,7 @@ fn flow_counts(scenario: &Scenario) -> String {
 /// Returns the description of a link for people: rates, delay, loss and class. It begins with the rate.
 fn describe(link: &Link) -> String {
     let (Capacity::Rate(rate), None) = (&link.up.capacity, &link.class) else { return describe_drawn(link) };
-    format!("{rate} {:.0} ms {:.2} %", link.up.delay.as_secs_f64() * 1e3, link.up.loss * 100.0)
+    format!("{rate} delay {:.0} ms loss {:.2} %", link.up.delay.as_secs_f64() * 1e3, link.up.loss * 100.0)
 }
 
 fn describe_drawn(link: &Link) -> String {
@@ -239,7 +239,7 @@ fn describe_drawn(link: &Link) -> String {
     let mbps = |direction: &DirectionSpec| rate(direction).bps() as f64 / 1e6;
     let bursts = link.down.impairments.burst_loss.map_or(0.0, |bursts| bursts.share);
     format!(
-        "{:.1}/{:.1} Mbit/s {:.0} ms {:.2} % {}",
+        "{:.1}/{:.1} Mbit/s down/up RTT {:.0} ms loss {:.2} % {}",
         mbps(&link.down),
         mbps(&link.up),
         link.base_rtt().as_secs_f64() * 1e3,

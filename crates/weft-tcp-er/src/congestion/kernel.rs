@@ -136,7 +136,7 @@ fn refused(why: libbpf_rs::Error) -> LoadError {
     }
     let release = fs::read_to_string(RELEASE).unwrap_or_default();
     LoadError::Refused(format!(
-        "Linux {} rejects the congestion control weft_er, which needs Linux 6.0 or later: {why}",
+        "Linux {} rejects the congestion control weft_er: {why}: weft_er needs Linux 6.0 or later, built with BTF",
         release.trim()
     ))
 }

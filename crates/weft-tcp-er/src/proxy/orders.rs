@@ -42,7 +42,7 @@ impl std::str::FromStr for Order {
             ("policy", rest) => rest.parse().map(Order::Policy),
             ("rates", rest) => rest.parse().map(Order::Totals),
             ("end", "") => Ok(Order::End),
-            _ => Err("unknown order"),
+            _ => Err("unknown command"),
         }
     }
 }
@@ -82,7 +82,7 @@ impl OrderReader {
                 let invalid = |why| {
                     io::Error::new(
                         io::ErrorKind::InvalidData,
-                        format!("the proxy got an invalid order from the daemon, {line:?}: {why}"),
+                        format!("the proxy does not understand the command {line:?} from the daemon: {why}"),
                     )
                 };
                 return line.trim_end().parse().map(Some).map_err(invalid);
@@ -90,7 +90,7 @@ impl OrderReader {
             if self.read.len() > MAX_LINE {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "an order from the daemon is too long or has no line end",
+                    "a command from the daemon to the proxy is too long or has no line end",
                 ));
             }
             let mut buffer = [0; 16 << 10];

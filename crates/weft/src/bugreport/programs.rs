@@ -84,7 +84,8 @@ fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
         thread::sleep(LOOK_INTERVAL);
     }
     let status = child.wait().map_err(|why| format!("{name}: {why}"))?;
-    let output = reader.join().map_err(|_| format!("cannot read the output of the program {name}"))?;
+    let failed = |_| format!("cannot read the output of the program {name}: run weft bugreport again");
+    let output = reader.join().map_err(failed)?;
     let output = output.map_err(|why| format!("{name}: {why}"))?;
     if output.is_empty() && !status.success() {
         return Err(format!("the program {name} failed: run weft bugreport as root"));

@@ -37,8 +37,11 @@ pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
     if arguments.json && arguments.write == Path::new("-") {
         return Err(usage("--json and -w - both need standard output: use -w FILE"));
     }
-    let signals = EndSignals::listen()
-        .map_err(|why| Failure::new(format!("cannot wait for the signals that end the capture (Ctrl-C): {why}")))?;
+    let signals = EndSignals::listen().map_err(|why| {
+        Failure::new(format!(
+            "the capture did not start: cannot wait for the signals that end it, such as Ctrl-C: {why}: try again"
+        ))
+    })?;
     let signals = Rc::new(signals);
     let wanted = look(arguments)?;
     let taps =
@@ -283,7 +286,7 @@ impl RunningCapture<'_> {
             Err(why) => {
                 if !std::mem::replace(&mut self.is_node_silent, true) {
                     eprintln!(
-                        "the node does not state its addresses: {}: the capture goes on with the last known addresses",
+                        "cannot get the addresses from the node: {}: the capture goes on with the last known addresses",
                         escape::line(why.text())
                     );
                 }
@@ -304,7 +307,9 @@ impl RunningCapture<'_> {
             };
             if let Err(why) = result {
                 let (name, why) = (escape::line(&name), escape::line(why.text()));
-                eprintln!("cannot capture packets on the interface {name} at present: {why}");
+                eprintln!(
+                    "cannot capture packets on the interface {name}: {why}; the capture of other interfaces goes on"
+                );
             }
         }
         for tap in &mut self.taps {

@@ -331,7 +331,8 @@ fn open(name: &str, index: u32, filter: &PacketFilter) -> Result<PacketSocket, F
     let is_here = if_nametoindex(name).is_ok_and(|found| found == index);
     if !is_here {
         return Err(Failure::new(format!(
-            "{name} is not in this network namespace: run this where the node runs, for example with: nsenter -t PID -n"
+            "interface {name} is not in this network namespace: run weft capture in the node's namespace, where PID is \
+             the node's process: nsenter -t PID -n weft capture"
         )));
     }
     PacketSocket::open(index, filter).map_err(|why| {

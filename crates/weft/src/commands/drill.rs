@@ -64,7 +64,7 @@ fn peer(of: &DrillPeer) -> String {
         text += &format!(", {} probes not sent because there was no path", of.unsent);
     }
     let (gap, back) = (millis(of.gap_after_us), or_never(of.back_us));
-    text += &format!("; after the cut: longest gap between answers {gap}, path used again {back}\n");
+    text += &format!("; after the end of the cut: longest gap between answers {gap}, path used again {back}\n");
     let mut table = Table::new(&["PATH", "CUT", ">BEFORE", ">DURING", ">AFTER"]);
     for path in &of.paths {
         let passed = |phase: usize| match (path.answered[phase], path.sent[phase]) {

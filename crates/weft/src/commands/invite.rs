@@ -44,7 +44,10 @@ struct Invitation {
 pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     let loaded = config::load(&options.dir.join("weft.toml")).map_err(Failure::new)?;
     let no_hub = |what: &str| {
-        Failure::new(format!("{what}, so this node is no hub and cannot invite: make a hub with: weft init --hub"))
+        Failure::new(format!(
+            "only a hub can invite, and this node is none, because {what}: invite on the hub, or set up a hub with: \
+             weft init --hub"
+        ))
     };
     let network = loaded.config.network.as_ref().ok_or_else(|| no_hub("the configuration has no [network]"))?;
     let port = loaded.config.node.listen.ok_or_else(|| no_hub("[node] has no `listen`"))?;
@@ -53,7 +56,7 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
         return Err(no_hub("[network] has no `endpoints`"));
     }
     let seed =
-        entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
+        entropy::seed().map_err(|why| Failure::new(format!("cannot read random numbers from /dev/urandom: {why}")))?;
     let code = Code { host: loaded.identity.public_key(), secret: seed, endpoints };
     let host = HostNode {
         name: loaded.certificate.map_or_else(|| "hub".to_owned(), |own| own.claims().name.clone()),
@@ -123,9 +126,7 @@ fn invitation(
     };
     if let Err(taken) = ca::others_keep_theirs(&directory, &claims, ca::unix_s()) {
         eprint!("{taken}");
-        eprintln!(
-            "until the earlier certificate is revoked, only the node that has its key can use the invitation's code"
-        );
+        eprintln!("until that node's key is revoked, no other node can join with this invitation's code");
     }
     let welcome = Welcome { version: 1, name, certificate: String::new(), root, addresses, host };
     let secret = PresharedKey::new(secret);

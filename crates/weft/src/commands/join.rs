@@ -92,9 +92,12 @@ fn ask(code: &Code, member: &MemberDirectory, endpoint: SocketAddr) -> Result<(T
 ///
 /// The inviting node is authentic, but no text of it goes into the file unparsed.
 fn checked(welcome: &Welcome, member: &MemberDirectory, wants_exit: bool) -> Result<String, Failure> {
-    let wrong = |what: &str| Failure::new(format!("the inviting node's answer is not valid: {what}"));
+    let wrong = |what: &str| {
+        let help = "install the same version of weft on both nodes, and invite again";
+        Failure::new(format!("the inviting node's answer is not valid: {what}: {help}"))
+    };
     if welcome.version != 1 {
-        return Err(wrong("a newer version of weft sent it: update weft on this machine"));
+        return Err(wrong("a newer version of weft sent it"));
     }
     let root: RootPublicKey = welcome.root.parse().map_err(|_| wrong("cannot parse its root key"))?;
     let certificate: Certificate = welcome.certificate.parse().map_err(|_| wrong("cannot parse its certificate"))?;

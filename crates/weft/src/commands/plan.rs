@@ -74,7 +74,10 @@ fn peer<'a>(status: &'a Status, name: Option<&str>) -> Result<&'a Peer, Failure>
     match (name, &status.peers[..]) {
         (Some(name), _) => peer_named(status, name),
         (None, [only]) => Ok(only),
-        (None, []) => Err(Failure::new("a plan needs a peer, and the node has none: see weft status")),
+        (None, []) => Err(Failure::new(
+            "cannot make a plan, because the node has no peer: add a [[peer]] to its configuration, or join a network \
+             with weft join",
+        )),
         (None, peers) => {
             let names: Vec<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();
             Err(Failure::with(
@@ -144,8 +147,12 @@ fn answers(posed: &[PosedQuestion]) -> Result<Vec<PlanAnswer>, Failure> {
 }
 
 fn text(report: &PlanReport<'_>) -> String {
-    let mut text =
-        format!("links to peer {}, measured at {}\n{}", report.peer, rfc_3339(report.measured_unix_s), links(report));
+    let mut text = format!(
+        "links to peer {}; time of the measurement: {}\n{}",
+        report.peer,
+        rfc_3339(report.measured_unix_s),
+        links(report)
+    );
     for link in report.links {
         text.extend(link.notes.iter().map(|note| format!("{}: {note}\n", link.name)));
     }

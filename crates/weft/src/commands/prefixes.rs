@@ -39,7 +39,7 @@ pub fn address_behind(socket: &Path, node: &str, vpn: Option<&str>) -> Result<Ip
     let longest = parsed.max_by_key(|(_, length)| *length).map(|(address, _)| address);
     longest.ok_or_else(|| {
         Failure::new(format!(
-            "no prefix is behind a node `{node}`: see the nodes that have prefixes with: weft prefixes"
+            "found no node `{node}` that has a prefix: list the nodes that have prefixes with: weft prefixes"
         ))
     })
 }
@@ -72,7 +72,7 @@ fn text(found: &Prefixes) -> String {
     let refused: String = found.refused.iter().map(refused).collect();
     let unshown = match found.refused_count.saturating_sub(found.refused.len()) {
         0 => String::new(),
-        count => format!("{count} more routes of the routing daemon are not learnt, and not listed here\n"),
+        count => format!("the node does not use {count} more routes of the routing daemon: they are not listed\n"),
     };
     match table.is_empty() {
         true => format!("no prefixes: no peer has a prefix\n{refused}{unshown}"),
@@ -81,7 +81,10 @@ fn text(found: &Prefixes) -> String {
 }
 
 fn refused(of: &RefusedPrefix) -> String {
-    format!("route to {} (protocol and next hop: {}) is not learnt: {}\n", of.prefix, of.name, of.why)
+    format!(
+        "the node does not use the routing daemon's route to {} (protocol and next hop: {}): {}\n",
+        of.prefix, of.name, of.why
+    )
 }
 
 #[cfg(test)]

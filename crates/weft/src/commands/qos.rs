@@ -185,7 +185,8 @@ fn rules(qos: &Qos) -> String {
 fn why(qos: &Qos) -> String {
     let line = |flow: &crate::status::QosFlow| {
         format!(
-            "{}\n  {}\n  asked {}, granted {}, sends {}; {} marked, {} dropped\n",
+            "{}\n  {}\n  guaranteed rate: asked {}, granted {}; sends {}; {} packets marked (ECN CE), {} packets \
+             dropped\n",
             flow.flow,
             flow.why,
             rate_or_dash(flow.asked_bps),

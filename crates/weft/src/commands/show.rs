@@ -50,7 +50,10 @@ pub fn status(status: &Status) -> String {
     }
     if status.dropped_log_lines > 0 {
         let lines = status.dropped_log_lines;
-        text += &format!("log: {lines} lines were dropped, because no program read the node's log in time\n\n");
+        text += &format!(
+            "log: {lines} lines were dropped, because the program that reads the node's standard error, such as \
+             journald, was too slow\n\n"
+        );
     }
     let mut table =
         Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">RESENT", ">DROPPED"])
@@ -156,7 +159,10 @@ fn by_certificate(peer: &Peer) -> &'static str {
 /// Returns the state of the TCP proxy, in one line.
 fn proxy(proxy: &Proxy) -> String {
     if proxy.state != "running" {
-        return format!("\nproxy not running ({}); the node started it again {} times\n", proxy.state, proxy.restarts);
+        return format!(
+            "\nproxy not running: {}; new TCP connections pass without it; restarts so far: {}\n",
+            proxy.state, proxy.restarts
+        );
     }
     let Proxy { connections, capacity, taken, unreachable, reset, refused, .. } = proxy;
     let full = if proxy.is_open { "" } else { ", FULL: new connections are not proxied" };

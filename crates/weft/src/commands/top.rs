@@ -53,7 +53,8 @@ fn head(status: &Status) -> String {
     let (sending, receiving) = (rate(Some(sending)), rate(Some(receiving)));
     let peers = status.peers.iter().filter(|peer| peer.established_s.is_some()).count();
     format!(
-        "{} up {up}: {peers} of {} peers, {good} of {} paths; sending {sending}, receiving {receiving}\n",
+        "{} up {up}: session with {peers} of {} peers, {good} of {} paths usable; sending {sending}, receiving \
+         {receiving}\n",
         status.tun,
         status.peers.len(),
         all_paths(status).count()

@@ -9,7 +9,10 @@ pub fn text(status: &Status) -> String {
     let lines = status.peers.iter().flat_map(of_peer);
     let strangers = status.strangers.iter().map(|seen| {
         let ago = span(Duration::from_secs(seen.last_s_ago));
-        format!("this node rejected a stranger's handshakes {} times, the last {ago} ago: {}", seen.times, seen.finding)
+        format!(
+            "this node rejected {} handshakes from an unknown sender, the last {ago} ago: {}",
+            seen.times, seen.finding
+        )
     });
     lines.chain(strangers).map(|line| format!("\n{line}\n")).collect()
 }

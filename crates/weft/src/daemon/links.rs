@@ -243,7 +243,7 @@ impl LinkTable {
             Unusable::NotChosen => None,
             Unusable::NoRoute => {
                 let endpoints: Vec<String> = self.demand.endpoints.iter().map(ToString::to_string).collect();
-                Some(format!("no route leads over the link to an address of a peer: {}", endpoints.join(", ")))
+                Some(format!("no route over the link leads to any peer's address: {}", endpoints.join(", ")))
             }
             why => Some(why.text().to_owned()),
         }
@@ -372,7 +372,8 @@ impl LinkTable {
             }
             io::ErrorKind::PermissionDenied => {
                 format!(
-                    "not permitted to bind a socket to {name}: run as root, or grant CAP_NET_ADMIN as the service does"
+                    "not permitted to bind a socket to interface {name}: run weft as root, or with CAP_NET_ADMIN as in \
+                     weft.service"
                 )
             }
             _ => format!("cannot open a UDP socket on interface {name}: {why}"),

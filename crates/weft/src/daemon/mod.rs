@@ -107,7 +107,9 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let result = catch_unwind(AssertUnwindSafe(|| serve(file, signals, waker, &threads)));
     let result = result.unwrap_or_else(|panic| {
         let why = threads::words(&*panic);
-        Err(Failure::new(format!("the node ends, because its packet loop panicked: {why}: report this error of weft")))
+        Err(Failure::new(format!(
+            "the node ends, because its main thread panicked: {why}: this is a fault of weft: please report it"
+        )))
     });
     // The message goes through the log: a write to standard error may block if no process reads it.
     let result = result.map_err(|failure| failure.say(|text| log.plain(text)));
@@ -160,7 +162,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     };
     let mut node = DaemonNode::new(parts)?;
     let (mut datapath, failures) =
-        Datapath::new(&mut node, clock, waker, tasks).map_err(failed("cannot start the packet loop"))?;
+        Datapath::new(&mut node, clock, waker, tasks).map_err(failed("cannot start to forward packets"))?;
     // Peers begin handshakes at every link. If another program has the port on a link, this node receives none there.
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
@@ -173,7 +175,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();
-    let result = datapath.run(&mut node).map_err(failed("the node ends, because its packet loop failed"));
+    let result = datapath.run(&mut node).map_err(failed("the node ends, because it cannot forward packets any more"));
     node.finish();
     if result.is_ok() {
         log.info("down");

@@ -31,13 +31,14 @@ pub fn refused(holder: &NodeId, why: ClaimVerdict) -> String {
             "the refusing node is not responsible for any of this node's prefixes"
         }
     };
-    format!("node {holder} refuses to store this node's prefixes, so other nodes may not find them: {why}")
+    format!("node {holder} refuses to store this node's prefixes, so other nodes possibly do not find them: {why}")
 }
 
 /// Returns the log line for two certificates with one prefix.
 pub fn conflict(Conflict { prefix: (address, length), owner, refused }: &Conflict) -> String {
     format!(
-        "certificates give {address}/{length} to {owner}, and later to {refused}: the claim of {refused} is refused"
+        "two certificates contain the prefix {address}/{length}: that of node {owner} is older and applies: sign a new \
+         one without this prefix for node {refused}"
     )
 }
 

@@ -52,7 +52,7 @@ pub fn candidate(own: &Path, named: &str) -> Result<PathBuf, String> {
     let found = parent.join(own.file_name().unwrap_or_default());
     if found != Path::new(named) {
         return Err(format!(
-            "the running node uses the configuration {}, not this one: give it with -c",
+            "the running node uses the configuration {0}, and not {named}: run the command again with: -c {0}",
             found.display()
         ));
     }

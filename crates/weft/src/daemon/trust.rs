@@ -51,7 +51,7 @@ pub fn joined(engine: &Engine, peer: PeerId) -> String {
     let prefixes: Vec<String> =
         claims.prefixes.iter().map(|&(address, length)| prefix::text(Prefix { address, length })).collect();
     let (prefixes, until) = (prefixes.join(" "), rfc_3339(claims.not_after_unix_s));
-    format!("joined with a certificate that is valid until {until}, and has the prefixes {prefixes}")
+    format!("joined: its certificate is valid until {until} and gives it the prefixes {prefixes}")
 }
 
 /// Logs a revocation.

@@ -25,7 +25,7 @@ impl KnownRate {
 /// the node sets itself and which the rate does not exceed.
 pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Option<u64>) -> Option<KnownRate> {
     let typical = history.and_then(|history| typical(&history.seconds).or_else(|| typical(&history.minutes)));
-    let limit = || KnownRate::new(limit_bps?, "not measured: assumed to be the link's limit");
+    let limit = || KnownRate::new(limit_bps?, "not measured: assumed to be the link's configured limit");
     let known = match (present_rate(path), typical) {
         (Some(now), Some(typical)) => {
             Some(KnownRate { source: format!("{}: {}", now.source, typical.source), ..typical })
@@ -38,7 +38,8 @@ pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Optio
     }?;
     Some(match limit_bps.map(Rate::from_bps).filter(|limit| *limit < known.rate) {
         Some(limit) => {
-            let source = format!("the link's limit, below the path's rate of {} ({})", known.rate, known.source);
+            let source =
+                format!("the link's configured limit; the path's rate is higher: {} ({})", known.rate, known.source);
             KnownRate { rate: limit, source }
         }
         None => known,

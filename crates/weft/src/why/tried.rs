@@ -43,7 +43,7 @@ fn group(why: Option<Unreachable>, by: Option<IpAddr>, pairs: &[&Tried]) -> Grou
         Some(Unreachable::Host) => format!("ICMP host unreachable received{by}"),
         Some(Unreachable::Network) => format!("ICMP network unreachable received{by}"),
         Some(Unreachable::TooBig) => format!("ICMP too big received{by}"),
-        Some(Unreachable::Other) => format!("another ICMP error received{by}"),
+        Some(Unreachable::Other) => format!("another type of ICMP error received{by}, or the kernel failed to send"),
         Some(Unreachable::Filtered) => "the kernel did not send: not permitted".to_owned(),
         Some(Unreachable::NoRoute) => "the kernel did not send: no route over the link".to_owned(),
         Some(Unreachable::LinkDown) => "the kernel did not send: the link is down".to_owned(),

@@ -259,11 +259,11 @@ fn contradictions_in_the_configuration_are_reported() {
     let (code, text) = said(&both(1194, "10.9.129.0/24"));
     assert!(code == Some(0) && text.contains("10.9.128.0/24") && text.contains("10.9.129.0/24"), "{text}");
     for (access, message) in [
-        (access(51900, "10.9.128.0/24"), "port 51900 is already the `listen` port of [node]"),
+        (access(51900, "10.9.128.0/24"), "port 51900 is the `listen` port of both [node] and [access]"),
         (access(51820, "192.168.0.0/16"), "`192.168.5.0/24`, which is behind peer `site`"),
         (access(51820, "10.9.0.0/16"), "this node's own address"),
         (access(51820, "10.9.128.1/24"), "write 10.9.128.0/24"),
-        (both(51820, "10.9.129.0/24"), "port 51820 is already the `listen` port of [access]"),
+        (both(51820, "10.9.129.0/24"), "is the `listen` port of both [access] and [access.openvpn]"),
         (both(1194, "10.9.128.0/25"), "overlaps with 10.9.128.0/24, the `pool` of [access]"),
         ("[access]\nlisten = 51820\n".to_owned(), "pool"),
         (

@@ -33,13 +33,15 @@ fn proxies_that_catch_the_tunnel_are_refused() {
     }
     let base = with_proxies("").lines().count();
     let text = with_proxies("[[proxy]]\nto = [\"10.9.0.2/32\", \"192.0.2.0/24\"]\n");
-    let place =
-        format!("weft.toml:{}:22: error: `192.0.2.0/24` contains the endpoint 192.0.2.9:51900 of peer `hub`", base + 2);
-    refused(&text, &[&place, "list in `to` only prefixes behind the peers"]);
+    let place = format!("weft.toml:{}:22: error: this [[proxy]] applies to the prefix `192.0.2.0/24`, which", base + 2);
+    refused(
+        &text,
+        &[&place, "the endpoint 192.0.2.9:51900 of peer `hub`", "list in `to` only prefixes behind the peers"],
+    );
     let everything = text
         .replace("\"10.9.0.2/32\"]\nend", "\"0.0.0.0/0\"]\nend")
         .replace("to = [\"10.9.0.2/32\", \"192.0.2.0/24\"]", "");
-    refused(&everything, &["`0.0.0.0/0` contains the endpoint"]);
+    refused(&everything, &["`0.0.0.0/0`, which contains the endpoint"]);
     refused(&with_proxies("[[proxy]]\nto = [\"10.9.0.1/32\"]\n"), &["`10.9.0.1/32`, which is this node's own address"]);
     refused(&with_proxies("[[proxy]]\nto = [\"10.8.0.0/16\"]\n"), &["`10.8.0.0/16`, which is behind no peer"]);
     // In a network with certificates the peer with this prefix may join later.

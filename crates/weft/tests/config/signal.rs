@@ -75,9 +75,13 @@ fn rates_above_what_the_links_carry_are_reported() {
     says(
         &rule("guaranteed = \"6 Mbit/s\""),
         1,
-        &["weft.toml:15:14: error", "only 5.0 Mbit/s of the links' 10.0 Mbit/s"],
+        &["weft.toml:15:14: error", "only 5.0 Mbit/s of the links' total rate of 10.0 Mbit/s"],
     );
-    says(&rule("available = \"20 Mbit/s\""), 1, &["weft.toml:15:13: error", "the links carry 10.0 Mbit/s in total"]);
+    says(
+        &rule("available = \"20 Mbit/s\""),
+        1,
+        &["weft.toml:15:13: error", "the links carry only 10.0 Mbit/s in total"],
+    );
     let (status, message) = check(&dir(), &rule("guaranteed = \"5 Mbit/s\""));
     assert_eq!((status, message.as_str()), (0, ""));
 }

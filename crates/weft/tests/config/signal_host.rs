@@ -42,7 +42,7 @@ fn rates_above_what_the_interface_carries_are_reported() {
     let good =
         "[signal]\nkey = \"signal.key\"\ninterface = \"eth0\"\nrate = \"10 Mbit/s\"\n[[signal.rule]]\nname = \"a\"\n";
     let available = format!("{good}available = \"20 Mbit/s\"\n");
-    says(&available, 1, &["signal.toml:7:13: error", "the interface carries 10.0 Mbit/s (`rate`)"]);
+    says(&available, 1, &["signal.toml:7:13: error", "the interface carries only 10.0 Mbit/s (`rate`)"]);
     let guaranteed = format!("{good}guaranteed = \"6 Mbit/s\"\n");
-    says(&guaranteed, 1, &["signal.toml:7:14: error", "only 5.0 Mbit/s of the interface's 10.0 Mbit/s"]);
+    says(&guaranteed, 1, &["signal.toml:7:14: error", "only 5.0 Mbit/s of the interface's rate of 10.0 Mbit/s"]);
 }

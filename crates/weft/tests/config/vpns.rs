@@ -102,7 +102,7 @@ fn leased_lines_over_what_may_be_leased_are_refused() {
     refused(
         &with_peer(&line(1, 5)),
         &[
-            "weft.toml:9:10: error: VPN `n1` leases 5.0 Mbit/s toward peer `hub`, but `leasable`",
+            "weft.toml:9:10: error: VPN `n1` has a `leased` rate of 5.0 Mbit/s toward peer `hub`",
             "leasable = \"90 Mbit/s\"",
         ],
     );
@@ -111,7 +111,7 @@ fn leased_lines_over_what_may_be_leased_are_refused() {
     refused(
         &two("8 Mbit/s"),
         &[
-            "weft.toml:16:10: error: the VPNs lease 9.0 Mbit/s in total toward peer `hub`, but",
+            "weft.toml:16:10: error: the `leased` rates of VPNs toward peer `hub` add up to 9.0 Mbit/s, but",
             "lease less, or use `assured`",
         ],
     );
@@ -182,7 +182,7 @@ fn a_routing_table_belongs_to_one_vpn() {
     }
     refused(&with_table("0"), &["weft.toml:5:9: error: `table`"]);
     refused(&with_table("\"main\""), &["weft.toml:5:9: error: `table` must be"]);
-    refused(&with_table("1007"), &["VPN `blue` cannot use the routing table 1007: it has the routes of [tun]"]);
+    refused(&with_table("1007"), &["VPN `blue` cannot use the routing table 1007: this table has the routes of [tun]"]);
 }
 
 #[test]
@@ -195,10 +195,13 @@ fn vpns_must_differ_in_number_name_and_device() {
     refused(&second("id = 8\nname = \"blue\""), &["weft.toml:12:8: error: two VPNs have the name `blue`"]);
     refused(
         &second("id = 8\nname = \"red\"\ndevice = \"weft7\""),
-        &["weft.toml:13:10: error: the device `weft7` belongs to both `blue` and VPN `red`"],
+        &["weft.toml:13:10: error: two VPNs have the tunnel device `weft7`: `blue` and `red`"],
     );
     refused(&second("id = 0\nname = \"red\""), &["weft.toml:11:6: error: `id` must be a whole number from 1"]);
-    refused(&second("id = 8\nname = \"red\"\ndevice = \"weft0\""), &["the device `weft0` belongs to both `[tun]`"]);
+    refused(
+        &second("id = 8\nname = \"red\"\ndevice = \"weft0\""),
+        &["two VPNs have the tunnel device `weft0`: `[tun]`"],
+    );
 }
 
 #[test]
@@ -207,13 +210,13 @@ fn one_table_has_one_route_for_a_prefix() {
     refused(
         &with_vpn(&format!("members = {{ hub = [\"10.1.1.0/24\"] }}\n{red}")),
         &[
-            "weft.toml:13:20: error: `10.1.1.0/24` is in VPN `red` and in `blue`, but one table can have only one route to it",
+            "weft.toml:13:20: error: the prefix `10.1.1.0/24` is in two VPNs, `red` and `blue`, but one routing table",
             "table = 1007",
         ],
     );
     refused(
         &with_vpn("members = { hub = [\"10.9.0.2/32\"] }"),
-        &["`10.9.0.2/32` is in VPN `blue` and in `[tun]`, but one table can have only one route to it"],
+        &["the prefix `10.9.0.2/32` is in two VPNs, `blue` and `[tun]`, but one routing table can have only one route"],
     );
 }
 

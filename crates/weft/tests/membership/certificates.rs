@@ -259,7 +259,7 @@ fn a_certificate_that_does_not_hold_is_reported_with_its_place_and_the_fix() {
             with("none.cert"),
             1,
             "error",
-            format!("have a certificate signed for this node: weft ca sign --public-key {a}"),
+            format!("sign a certificate for this node, with its name and prefixes: weft ca sign --public-key {a}"),
         ),
         (with("a.key"), 1, "error", "is neither a certificate nor a revocation".to_owned()),
         (with("soon.cert"), 0, "warning", "soon.cert expires in ".to_owned()),

@@ -40,7 +40,10 @@ fn a_denied_flow_is_explained_where_it_is_denied() {
                weft explain 10.9.0.1:4000 10.9.0.2:81 tcp";
     assert!(away.replace("\n        ", " ").contains(ask) && away.ends_with("status 0"), "{told}");
     let dropped = said("dropped");
-    assert!(dropped.contains(" packets of all flows that no rule allows; the last one was of this flow"), "{told}");
+    assert!(
+        dropped.contains(" packets, counted over all flows that no rule allows; the last one was of this flow"),
+        "{told}"
+    );
     assert!(said("other").contains("that no rule allows\nstatus 1"), "{told}");
     let json: serde_json::Value = serde_json::from_str(&said("json")).unwrap_or_else(|why| panic!("{why}: {told}"));
     assert_eq!((&json["way"], &json["decision"]), (&"entering".into(), &"denied".into()), "{json}");

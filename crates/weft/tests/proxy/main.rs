@@ -208,7 +208,7 @@ fn a_killed_proxy_resets_its_flows_and_leaves_nothing_behind() {
             victim=$(pid_of $node); at=$(date +%s%6N); kill -9 $victim; sleep 0.08
             echo "$node left:" $(left $node)
             wait $held; set -- $(grep ^reset held.$node); echo "$node reset $2"; echo "$node: last reset $(($4 - at)) µs after the kill"
-            logged $node "again in"; for _ in $(seq 50); do [ $(grep -c "connections between proxies" $node.log) = 2 ] && break; sleep 0.1; done
+            logged $node "next start in"; for _ in $(seq 50); do [ $(grep -c "connections between proxies" $node.log) = 2 ] && break; sleep 0.1; done
             echo "$node again: $(end home ask 10.9.0.2:80 | grep -x 'plain\|proxied')"
         done
         run home status | grep ^proxy

@@ -129,12 +129,12 @@ fn a_preshared_key_that_differs() {
     said.name(
         "home",
         "preshared-key",
-        &["this node's keys cannot decrypt answers from", "preshared keys of the two nodes differ"],
+        &["this node cannot decrypt the answers from", "preshared keys of the two nodes differ"],
     );
     said.name(
         "hub",
         "answer-lost",
-        &["were answered, but no packet followed", "preshared keys of the two nodes differ"],
+        &["but then received no packet from there", "preshared keys of the two nodes differ"],
     );
 }
 

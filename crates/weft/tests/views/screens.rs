@@ -70,7 +70,8 @@ fn links_rates_and_prefixes_are_shown() {
     assert!((200_000..1_200_000).contains(&flow), "{flow}: {}", read(&dir, "home.flows"));
     assert!(read(&dir, "home.flows").contains("kbit/s"), "{}", read(&dir, "home.flows"));
     let top = read(&dir, "top");
-    assert!(top.starts_with("weft0 up ") && top.contains("1 of 1 peers, 2 of 2 paths; sending "), "{top}");
+    let head = ": session with 1 of 1 peers, 2 of 2 paths usable; sending ";
+    assert!(top.starts_with("weft0 up ") && top.contains(head), "{top}");
     for words in ["link1    1/1", "hub   link2  good", "icmp"] {
         assert!(top.contains(words), "no {words}: {top}");
     }
@@ -85,7 +86,7 @@ fn links_rates_and_prefixes_are_shown() {
         "{text}"
     );
     assert_eq!(json(&dir, "explain.json")["prefixes"][0]["prefix"], "10.9.0.2/32");
-    assert!(errors.contains("no prefix is behind a node `hbu`"), "{errors}");
+    assert!(errors.contains("found no node `hbu` that has a prefix"), "{errors}");
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn explain_sees_proxies_and_grants() {
     let show = || format!("{}{}", stderr(&out), read(&dir, "home.log"));
     let [proxied, plain, udp] = ["proxied.json", "plain.json", "udp.json"].map(|name| json(&dir, name));
     assert!(
-        proxied["proxy"].as_str().is_some_and(|text| text.contains("this node's proxy accepts")),
+        proxied["proxy"].as_str().is_some_and(|text| text.contains("this node's proxy terminates")),
         "{proxied}\n{}",
         show()
     );

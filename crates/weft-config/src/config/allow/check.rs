@@ -52,7 +52,10 @@ pub fn check(config: &Config, own: Option<&Certificate>, report: &Report) {
             }
             Err(why) => (why, None),
         };
-        let message = format!("the [[allow-test]] in this line fails: {message}; correct the rules or the test");
+        let expected = if test.expects_entry { "allow" } else { "deny" };
+        let message = format!(
+            "the [[allow-test]] in this line (expect = \"{expected}\") fails: {message}; correct the rules or the test"
+        );
         report.error(test.span.clone(), message, help);
     }
 }
@@ -88,7 +91,7 @@ fn names(config: &Config, rule: &AllowSetting, report: &Report) {
             _ => continue,
         };
         let message = format!(
-            "no peer {relation} `{name}`, so `{name}` in the [[allow]] rule `{}` matches no flow: correct it",
+            "no peer {relation} `{name}`, so `{name}` in the [[allow]] rule `{}` matches no flow: correct this name",
             rule.name.value
         );
         report.warning(at.span.clone(), message, help);

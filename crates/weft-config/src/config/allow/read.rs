@@ -54,7 +54,8 @@ fn parties(section: &mut Section<'_, '_>, key: &'static str) -> Option<Vec<At<Pa
     let parties = section.one_or_list(key, EXAMPLE, party)?;
     if is_empty {
         let span = section.key_span(key);
-        let message = format!("`{key}` is empty, so the [[allow]] rule matches no flow: add an entry, or remove it");
+        let message =
+            format!("`{key}` is empty, so the [[allow]] rule matches no flow: add an entry, or remove the rule");
         section.complain(span, &message, &format!("write for example {EXAMPLE}"));
         return None;
     }

@@ -17,7 +17,7 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     let ports = [(&access.listen, "[access]")].into_iter();
     for (at, table) in ports.chain(access.openvpn.iter().map(|openvpn| (&openvpn.listen, "[access.openvpn]"))) {
         if let Some((port, owner)) = taken.iter().find(|(port, _)| *port == at.value) {
-            let message = format!("UDP port {port} is already the `listen` port of {owner}");
+            let message = format!("UDP port {port} is the `listen` port of both {owner} and {table}");
             report.error(at.span.clone(), message, Some("give clients another port, such as 51820".to_owned()));
         }
         taken.push((at.value, table));
@@ -57,7 +57,11 @@ fn names(config: &Config, access: &Access, report: &Report) {
     }
     for at in &access.dns {
         if !offer.routes.iter().any(|route| route.contains(at.value.into())) {
-            let message = format!("no prefix that clients send to this node contains the name server {}", at.value);
+            let message = format!(
+                "clients cannot query the name server {} through this node: no prefix that they route to this node \
+                 contains this address",
+                at.value
+            );
             let help = format!("add {}/32 to `routes` of [access], or set another name server", at.value);
             report.error(at.span.clone(), message, Some(help));
         }

@@ -166,7 +166,8 @@ fn inner_families(config: &Config, report: &Report) {
             let (family, example) = if ipv6 { ("IPv6", "fd00:9::2/64") } else { ("IPv4", "10.9.0.2/24") };
             let (text, name) = (prefix::text(at.value), &peer.name.value);
             let message = format!(
-                "`{text}` is behind `{name}`, but [tun] has no {family} address: packets from this node get no answer"
+                "the prefix `{text}` is behind peer `{name}`, but [tun] has no {family} address: packets from this \
+                 machine to this prefix get no answer"
             );
             report.warning(
                 at.span.clone(),

@@ -110,7 +110,8 @@ fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report
     if let Some((peer, endpoint)) = endpoints.into_iter().find(|(_, endpoint)| holds(endpoint.ip())) {
         let written = prefix::text(to);
         let message = format!(
-            "`{written}` contains the endpoint {endpoint} of peer `{}`, which carries the tunnel",
+            "this [[proxy]] applies to the prefix `{written}`, which contains the endpoint {endpoint} of peer `{}`: \
+             the proxy would divert the tunnel's own packets",
             peer.name.value
         );
         let help = "list in `to` only prefixes behind the peers, without the peers' endpoints";
@@ -122,7 +123,11 @@ fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report
         .iter()
         .find(|own| to.address == own.address && to.length == prefix::host_bits(own.address));
     if own.is_some() {
-        let message = format!("a [[proxy]] covers the prefix `{}`, which is this node's own address", prefix::text(to));
+        let message = format!(
+            "this [[proxy]] applies to the prefix `{}`, which is this node's own address, but a proxy works only for \
+             addresses behind a peer",
+            prefix::text(to)
+        );
         report.error(span.clone(), message, Some("write an address that lies behind a peer".to_owned()));
     }
 }
@@ -137,7 +142,11 @@ fn behind_peers(config: &Config, at: &At<Prefix>, report: &Report) {
     let to = proxy_prefix(at.value);
     let mut behind = config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| proxy_prefix(at.value));
     if !report.is_partial() && !behind.any(|prefix| prefix.holds(&to) || to.holds(&prefix)) {
-        let message = format!("a [[proxy]] covers the prefix `{}`, which is behind no peer", prefix::text(at.value));
+        let message = format!(
+            "this [[proxy]] applies to the prefix `{}`, which is behind no peer, but a proxy works only for addresses \
+             behind a peer",
+            prefix::text(at.value)
+        );
         report.error(at.span.clone(), message, Some("put one of the peers' prefixes in `to`".to_owned()));
     }
 }

@@ -27,8 +27,8 @@ impl Carried {
     /// Returns parts of messages: a sentence with the capacity, the capacity's owner, and the setting's name.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Carried::Links(_) => ("the links carry {} in total", "the links'", "max-rate-up"),
-            Carried::Interface(_) => ("the interface carries {}", "the interface's", "rate"),
+            Carried::Links(_) => ("the links carry only {} in total", "the links' total rate of", "max-rate-up"),
+            Carried::Interface(_) => ("the interface carries only {}", "the interface's rate of", "rate"),
         }
     }
 }
@@ -85,13 +85,14 @@ fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Repo
     let reservable = most.scaled(signal.reservable.value);
     if let Some(At { value, span }) = rule.guaranteed.as_ref().filter(|at| at.value > reservable) {
         let message = format!(
-            "[[signal.rule]] `{name}` guarantees {value}, but `reservable` allows only {reservable} of {whose} {most}"
+            "[[signal.rule]] `{name}` guarantees {value}, but `reservable` lets only {reservable} of {whose} {most} be \
+             guaranteed"
         );
         report.error(span.clone(), message, Some(format!("lower `guaranteed`, or raise `reservable` or `{setting}`")));
     }
     if let Some(At { value, span }) = rule.available.as_ref().filter(|at| at.value > most) {
         let who = who.replace("{}", &most.to_string());
-        let message = format!("[[signal.rule]] `{name}` requests {value}, more than is possible: {who} (`{setting}`)");
+        let message = format!("[[signal.rule]] `{name}` requests {value}, but {who} (`{setting}`)");
         report.error(span.clone(), message, Some("request less, or leave `available` out".to_owned()));
     }
 }

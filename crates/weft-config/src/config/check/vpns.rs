@@ -38,7 +38,7 @@ fn unique(config: &Config, report: &Report) {
             report.error(vpn.name.span.clone(), format!("two VPNs have the name `{name}`"), Some(help));
         }
         if let Some(other) = devices.insert(&vpn.device.value, name) {
-            let message = format!("the device `{}` belongs to both `{other}` and VPN `{name}`", vpn.device.value);
+            let message = format!("two VPNs have the tunnel device `{}`: `{other}` and `{name}`", vpn.device.value);
             report.error(vpn.device.span.clone(), message, Some("give each a device of its own".to_owned()));
         }
     }
@@ -138,7 +138,8 @@ fn leases(config: &Config, report: &Report) {
             match peer.policy.leasable {
                 None => {
                     let message = format!(
-                        "VPN `{vpn}` leases {rate} toward peer `{name}`, but `leasable` is not set for this peer"
+                        "VPN `{vpn}` has a `leased` rate of {rate} toward peer `{name}`, but this peer has no \
+                         `leasable`, the limit for the sum of these rates"
                     );
                     let help = "set the leasable rate: leasable = \"90 Mbit/s\" in [policy] or [peer.policy], or use \
                          `assured`";
@@ -146,7 +147,8 @@ fn leases(config: &Config, report: &Report) {
                 }
                 Some(leasable) if sum > leasable => {
                     let message = format!(
-                        "the VPNs lease {sum} in total toward peer `{name}`, but its `leasable` rate is only {leasable}"
+                        "the `leased` rates of VPNs toward peer `{name}` add up to {sum}, but `leasable` of this peer \
+                         is only {leasable}"
                     );
                     report.error(span.clone(), message, Some("lease less, or use `assured`".to_owned()));
                 }
@@ -166,7 +168,8 @@ fn routes(config: &Config, report: &Report) {
     }
     for vpn in config.vpns.iter().filter(|vpn| vpn.table == Some(config.tun.table)) {
         let message = format!(
-            "VPN `{}` cannot use the routing table {}: it has the routes of [tun], which apply to packets of all VPNs",
+            "VPN `{}` cannot use the routing table {}: this table has the routes of [tun], which apply to packets of \
+             all VPNs",
             vpn.name.value, config.tun.table
         );
         let help = "set another number, or leave `table` out: then this table contains the VPN's routes too";
@@ -178,7 +181,8 @@ fn routes(config: &Config, report: &Report) {
             if let Some(other) = owners.insert(key(vpn.table, at.value), name).filter(|other| *other != name) {
                 let written = prefix::text(at.value);
                 let message = format!(
-                    "`{written}` is in VPN `{name}` and in `{other}`, but one table can have only one route to it"
+                    "the prefix `{written}` is in two VPNs, `{name}` and `{other}`, but one routing table can have \
+                     only one route to a prefix"
                 );
                 let help = "give the VPN a routing table of its own, for example table = 1007, or set routes = false";
                 report.error(at.span.clone(), message, Some(help.to_owned()));

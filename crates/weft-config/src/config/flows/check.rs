@@ -113,7 +113,7 @@ fn names(config: &Config, rule: &RuleSetting, report: &Report) {
     if let Some(At { value, span }) = &rule.user
         && let Err(why) = config.flows.users.user_name(value)
     {
-        report.error(span.clone(), format!("`{value}` is no user, as `by` in [users] defines users"), Some(why));
+        report.error(span.clone(), format!("the user `{value}` does not fit the setting `by` in [users]"), Some(why));
     }
     // In a network with certificates, a node that is not in this file may join.
     if config.network.is_none() && !report.is_partial() {
@@ -133,13 +133,13 @@ fn users(flows: &FlowSettings, report: &Report) {
             Ok(name) if name != *value && flows.users.by != UserKind::Certificate => {
                 report.error(
                     span.clone(),
-                    format!("weft lists the user `{value}` as `{name}`: write the name in this form"),
+                    format!("weft writes the user `{value}` in the form `{name}`: use the form `{name}` here"),
                     Some(format!("write {name}")),
                 );
             }
             Ok(_) => {}
             Err(why) => {
-                let message = format!("`{value}` is no user, as `by` in [users] defines users");
+                let message = format!("the user `{value}` does not fit the setting `by` in [users]");
                 report.error(span.clone(), message, Some(why));
             }
         }

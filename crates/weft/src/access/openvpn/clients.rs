@@ -71,7 +71,11 @@ pub fn list(directory: &Directory) -> Result<Vec<OpenvpnClient>, String> {
     for name in names.iter().filter(|name| !name.contains('.')) {
         let no_client = || {
             let file = directory.path().join(name);
-            format!("file {} is damaged, or weft access add did not write it: remove the file", file.display())
+            format!(
+                "file {} does not describe an OpenVPN client: remove it; if it was a client's, add that client again \
+                 with weft access add",
+                file.display()
+            )
         };
         clients.push(OpenvpnClient::parse(name, &read(&directory, name)?).ok_or_else(no_client)?);
     }
@@ -90,7 +94,7 @@ pub fn new(clients: &[OpenvpnClient], name: &str, pool: &AddressPool) -> Result<
             "all addresses of the client pool {pool} are in use: remove a client, or enlarge `pool` in [access.openvpn]"
         )
     })?;
-    let seed = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
+    let seed = entropy::seed().map_err(|why| format!("cannot read random numbers from /dev/urandom: {why}"))?;
     let common_name = seed.iter().take(SERIAL_BYTES).map(|byte| format!("{byte:02x}")).collect();
     Ok(OpenvpnClient { name: name.to_owned(), common_name, address })
 }

@@ -45,7 +45,10 @@ impl Authority {
         let no_key = |why: &str| format!("{}: {why}", directory.path().join(KEY).display());
         let der = pem::decode(&text).ok_or_else(|| no_key("could not parse the private key"))?;
         let key = SigningKey::read(der).map_err(|why: KeyRejected| {
-            no_key(&format!("the private key that signs OpenVPN certificates is unusable: {why}: restore the file"))
+            no_key(&format!(
+                "the private key that signs OpenVPN certificates is unusable: {why}: restore the file from a backup, \
+                 or remove it, and then remove and add each OpenVPN client"
+            ))
         })?;
         let certificate = read(directory, CERTIFICATE)?;
         Ok(Some(Authority { key, certificate }))

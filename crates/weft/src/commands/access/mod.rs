@@ -56,7 +56,10 @@ fn notify_node(config: &Config) -> Result<Outcome, Failure> {
         }
         Err(failure) => {
             let why = failure.text();
-            Err(Failure::new(format!("the list of clients has changed, but the node does not use it yet: {why}")))
+            Err(Failure::new(format!(
+                "the list of clients is saved, but the node did not load it: {why}: the list takes effect when the \
+                 node restarts"
+            )))
         }
         Ok(_) => Ok(Outcome::Well),
     }

@@ -17,7 +17,7 @@ pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
     here.chain(config.default_routes().map(|(peer, prefix)| {
         let help = format!("run weft doctor on the peer {peer}: it must forward packets and translate addresses (NAT)");
         Check::new(
-            format!("route {} to peer {peer}", prefix::text(prefix)),
+            format!("default route {} over peer {peer}", prefix::text(prefix)),
             Verdict::Warning,
             format!("this node cannot see whether the peer {peer} forwards packets"),
             help,

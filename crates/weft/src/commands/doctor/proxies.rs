@@ -26,8 +26,11 @@ fn diversion() -> Check {
 fn early_data(machine: &Machine) -> Check {
     let bits = machine.proc("sys/net/ipv4/tcp_fastopen").and_then(|text| text.parse::<u32>().ok());
     let (verdict, found) = match bits {
-        Some(bits) if bits & 3 == 3 => (Verdict::Good, "3, both directions".to_owned()),
-        Some(bits) => (Verdict::Warning, format!("tcp_fastopen is {bits}: TCP Fast Open is not on in both directions")),
+        Some(bits) if bits & 3 == 3 => (Verdict::Good, "3, for clients and servers".to_owned()),
+        Some(bits) => (
+            Verdict::Warning,
+            format!("net.ipv4.tcp_fastopen is {bits}: TCP Fast Open must be on for clients (1) and for servers (2)"),
+        ),
         None => (Verdict::Warning, "unknown".to_owned()),
     };
     Check::new("proxies: early data", verdict, found, "weft up sets net.ipv4.tcp_fastopen=3 if permitted")

@@ -45,7 +45,8 @@ fn dropped(access: &FlowAccess) -> String {
         return String::new();
     }
     let last = if access.denied_last { "; the last one was of this flow" } else { "" };
-    format!("dropped by this node: {} packets of all flows that no rule allows{last}\n", access.denied_packets)
+    let packets = access.denied_packets;
+    format!("dropped by this node: {packets} packets, counted over all flows that no rule allows{last}\n")
 }
 
 /// Returns the command that asks the same question at another node.
@@ -118,7 +119,7 @@ mod tests {
             let counted = FlowAccess { denied_packets: 4, denied_last, ..access(FlowWay::Entering, decision) };
             text(&counted, &ssh)
         };
-        let dropped = "dropped by this node: 4 packets of all flows that no rule allows; the last";
+        let dropped = "dropped by this node: 4 packets, counted over all flows that no rule allows; the last";
         assert!(of(FlowDecision::Denied, true).contains(dropped));
         assert!(of(FlowDecision::Denied, false).ends_with("that no rule allows\n"));
         assert_eq!(of(FlowDecision::Allowed, true).lines().count(), 1);

@@ -107,7 +107,7 @@ fn text(found: &Explanation, question: &FlowQuestion) -> String {
     text += &found.access.as_ref().map_or_else(String::new, |access| access::text(access, question));
     text += &match &found.flow {
         Some(flow) => format!(
-            "flow    {}, {} in {} units, last {} ago, {} queued on paths\n",
+            "flow    {}: {} sent in {} packets or parts of packets, the last {} ago; {} wait in queues of paths\n",
             flow.flow,
             bytes(flow.bytes),
             flow.packets,
@@ -121,14 +121,14 @@ fn text(found: &Explanation, question: &FlowQuestion) -> String {
         Some(grant) => {
             let ends = grant.ends_in_ms.map_or_else(String::new, |ms| format!("; the grant ends in {ms} ms"));
             format!(
-                "rate    the flow may send at {}; origin of the grant: {}{ends}\n",
+                "rate    the flow may send at {}; source of this rate: {}{ends}\n",
                 rate(Some(grant.rate_bps)),
-                grant.by
+                if grant.by == "signalled" { "in-band signalling" } else { grant.by.as_str() }
             )
         }
         None => "rate    no rate is granted to the flow: its sender controls the rate\n".to_owned(),
     };
-    let proxy = found.proxy.as_deref().unwrap_or("plain, no proxy accepts it");
+    let proxy = found.proxy.as_deref().unwrap_or("plain, no proxy terminates it");
     text += &format!(
         "proxy   {proxy}\nsize    at most {} B in a packet, and {} B of payload in a TCP segment (MSS)\n\n",
         found.mtu, found.mss
@@ -155,14 +155,17 @@ fn route(found: &Explanation) -> String {
 
 fn queue(found: &Explanation) -> String {
     let Some(entry) = &found.vpn_entry else {
-        return format!("queue   {} wait for a path to peer {}\n", bytes(found.queue_bytes), found.peer);
+        return format!("queue   {} wait to be sent to peer {}\n", bytes(found.queue_bytes), found.peer);
     };
     let control = entry.control.as_ref().map_or_else(String::new, |control| {
         let (rate, in_flight) = (rate(Some(control.rate_bps)), bytes(control.in_flight_bytes.into()));
-        format!("; the VPN's loop allows {rate}, and {in_flight} are sent but not yet confirmed")
+        format!("; the VPN's rate control allows {rate}, and {in_flight} are sent but not yet acknowledged")
     });
     let (own, all) = (bytes(entry.queue_bytes), bytes(found.queue_bytes));
-    format!("queue   {own} of the VPN wait, in {} packets{control}; {all} of all VPNs wait\n", entry.queue_packets)
+    format!(
+        "queue   {own} of this VPN wait to be sent, in {} packets{control}; all VPNs together: {all}\n",
+        entry.queue_packets
+    )
 }
 
 fn paths(found: &Explanation) -> String {
@@ -212,11 +215,11 @@ fn name(reason: &PathReason) -> String {
 fn why(reason: &PathReason) -> String {
     let falls = match reason.falls {
         0 => String::new(),
-        1 => "; the path failed once recently".to_owned(),
-        n => format!("; the path failed {n} times recently"),
+        n => format!("; counted failures: {n}, one less after each 10 minutes without one"),
     };
-    let left =
-        reason.probation_left_ms.map(|ms| format!(", on probation for {} more", span(Duration::from_millis(ms))));
+    let left = reason
+        .probation_left_ms
+        .map(|ms| format!("; sparse flows avoid the path for {} more", span(Duration::from_millis(ms))));
     format!("{} ({}{falls}{})", reason.why, reason.path.cause, left.unwrap_or_default())
 }
 

@@ -38,7 +38,7 @@ impl Unusable {
             Unusable::NoCarrier => "no carrier",
             Unusable::NotAuthenticated => "not authenticated",
             Unusable::NoAddress => "no address",
-            Unusable::NoRoute => "no route leads over the link to an address of a peer",
+            Unusable::NoRoute => "no route over the link leads to any peer's address",
         }
     }
 

@@ -73,8 +73,11 @@ impl Lines {
             self.write(sink, &line);
         }
         if dropped > 0 {
-            let text =
-                format!("{}error: {dropped} log lines were dropped, because no program read the log in time\n", head());
+            let text = format!(
+                "{}error: {dropped} log lines were dropped, because the program that reads weft's standard error, such \
+                 as journald, was too slow\n",
+                head()
+            );
             self.write(sink, &text);
         }
         self.lock().is_writing = false;
@@ -158,7 +161,9 @@ mod tests {
         assert_eq!(lines.dropped(), 1);
         let mut sink = Vec::new();
         lines.write_next(&mut sink, String::new);
-        assert!(sink.ends_with(b"1 log lines were dropped, because no program read the log in time\n"));
+        let dropped: &[u8] = b"1 log lines were dropped, because the program that reads weft's standard error, such as \
+            journald, was too slow\n";
+        assert!(sink.ends_with(dropped));
         lines.push("z\n".to_owned());
         assert_eq!(lines.dropped(), 1);
     }

@@ -52,7 +52,9 @@ pub fn change(config: &Config) -> Option<Change> {
 /// Returns the reason why the switch cannot be set, as text for a reader.
 pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
     let Some(change) = change(config) else { return Ok(false) };
-    let failed = |why: io::Error| format!("cannot set the kill switch ([out] kill-switch): {why}");
+    let failed = |why: io::Error| {
+        format!("cannot set the kill switch ([out] kill-switch), so packets may leave outside the tunnel: {why}")
+    };
     let protected = Protected::of(config);
     // An existing nft table is that of a running node and stays: the node adapts it to the addresses of the links.
     if nft::has_table(&protected.table).map_err(failed)? {
@@ -154,7 +156,9 @@ impl KillSwitch {
     /// Returns the reason why it cannot be set, as text for a reader.
     pub fn set(&mut self, config: &Config) -> Result<(), String> {
         let Some(change) = change(config) else { return Ok(()) };
-        let failed = |why: io::Error| format!("cannot set the kill switch ([out] kill-switch): {why}");
+        let failed = |why: io::Error| {
+            format!("cannot set the kill switch ([out] kill-switch), so this configuration is not used: {why}")
+        };
         self.changes.note(&change);
         self.change = Some(change);
         let mut table = locked(&self.shared.table);

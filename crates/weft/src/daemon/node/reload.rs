@@ -74,12 +74,16 @@ impl DaemonNode {
         let failed = |why: std::io::Error| format!("cannot start the thread that looks up host names: {why}");
         self.names.add_addresses(&mut loaded.config).map_err(failed)?;
         if let Some(what) = needs_restart(&self.config, &loaded.config) {
-            return Err(format!("a change of {what} in the configuration needs a restart of the node"));
+            return Err(format!(
+                "a change of {what} in the configuration needs a restart of the node: restart it, or reload without \
+                 this change"
+            ));
         }
         if let Some(vpn) = self.config.vpns.iter().find(|vpn| vpn.needs_restart(&loaded.config.vpns)) {
             let device = &vpn.device.value;
             return Err(format!(
-                "the address or table of device {device} cannot change while it is open: rename it, or restart the node"
+                "the VPN id, the address and the routing table of TUN device {device} cannot change while the node \
+                 runs: restart the node, or give the device another name"
             ));
         }
         if loaded.identity.public_key() != self.identity.public_key() {

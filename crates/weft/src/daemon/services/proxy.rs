@@ -141,7 +141,7 @@ impl ProxySupervisor {
             }
             let how = result.unwrap_or_else(|why| why.to_string());
             let text = format!(
-                "{how}: its connections are reset, new connections are not proxied, next start in {} ms",
+                "{how}: its TCP connections are reset, new ones pass without the proxy, next start in {} ms",
                 pause.as_millis()
             );
             self.threads.log().error(format_args!("proxy: {text}"));

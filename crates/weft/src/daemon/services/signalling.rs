@@ -29,7 +29,11 @@ pub fn flow(key: &FlowKey) -> String {
 /// Returns the log line for a grant.
 pub fn granted(grant: &Grant, now: Instant) -> String {
     let (rate, ends) = (Rate::from_bps(grant.bytes_per_second.saturating_mul(8)), grant.ends - now);
-    format!("this node may send flow {} at {rate} for the next {} ms", FlowText(&grant.flow), ends.as_millis())
+    format!(
+        "granted by the nodes on the route: this node may send flow {} at {rate} for the next {} ms",
+        FlowText(&grant.flow),
+        ends.as_millis()
+    )
 }
 
 /// Returns the log line for the end of a grant.

@@ -160,8 +160,8 @@ fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {
     let ports: Vec<String> = rule.ports.iter().map(ToString::to_string).collect();
     let proxy = if rule.side.has_ingress() { "this node's proxy" } else { "the far edge's proxy" };
     match pattern.destination_port {
-        None if !ports.is_empty() => format!("{proxy} accepts TCP connections to the ports {}", ports.join(", ")),
-        _ => format!("{proxy} accepts the TCP connections"),
+        None if !ports.is_empty() => format!("{proxy} terminates TCP connections to the ports {}", ports.join(", ")),
+        _ => format!("{proxy} terminates TCP connections to this destination"),
     }
 }
 

@@ -46,7 +46,7 @@ pub fn own(identity: &Identity, links: &LinkTable) -> Own {
 /// Returns the log line about a rejected handshake of a stranger.
 pub fn turned_away(stranger: &Stranger, own: &Own) -> String {
     let seen = why::stranger(stranger, own);
-    format!("this node rejected a stranger's handshake: {}", seen.finding)
+    format!("this node rejected a handshake from an unknown sender: {}", seen.finding)
 }
 
 impl FindingLog {

@@ -120,7 +120,7 @@ impl Threads {
             let why = match end {
                 Ok(Ok(())) => return threads.forget(&pulse),
                 Ok(Err(why)) => format!("thread {owned} ended: {why}"),
-                Err(panic) => format!("thread {owned} panicked: {}", words(&*panic)),
+                Err(panic) => format!("thread {owned} panicked: {}: please report this fault of weft", words(&*panic)),
             };
             threads.forget(&pulse);
             threads.die(why);
@@ -173,7 +173,12 @@ impl Threads {
     fn look(&self) {
         self.0.looked_ms.store(self.age_ms(), Ordering::Relaxed);
         let hung = lock(&self.0.watched).iter_mut().find_map(|watched| {
-            watched.hangs().then(|| format!("thread {} hangs: no progress for {:?}", watched.name, watched.longest))
+            watched.hangs().then(|| {
+                format!(
+                    "thread {} has made no progress for {:?}: the machine is overloaded, or weft has a fault",
+                    watched.name, watched.longest
+                )
+            })
         });
         if let Some(why) = hung {
             self.die(why);

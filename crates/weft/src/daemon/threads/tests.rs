@@ -77,9 +77,14 @@ fn case() {
 fn a_thread_that_goes_wrong_ends_the_process_within_its_time_and_is_named() {
     thread::scope(|scope| {
         for (name, text, most_s) in [
-            ("panic", "thread weft-planted panicked: planted 7; the process ends", 5),
+            ("panic", "thread weft-planted panicked: planted 7: please report this fault of weft; the process ends", 5),
             ("reason", "thread weft-planted ended: planted reason; the process ends", 5),
-            ("hang", "thread weft-planted hangs: no progress for 3s; the process ends", 6),
+            (
+                "hang",
+                "thread weft-planted has made no progress for 3s: the machine is overloaded, or weft has a fault; the \
+                 process ends",
+                6,
+            ),
         ] {
             scope.spawn(move || {
                 let (status, said, time) = run(name);

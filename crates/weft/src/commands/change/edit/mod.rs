@@ -101,9 +101,10 @@ fn unset_at(doc: &mut Document, path: &[String], absent: impl Fn() -> String) ->
         let spot = Spot::find(root, layout, tables).map_err(|_| absent())?;
         let value = spot.table.get(last.as_str()).filter(|_| spot.missing.is_empty()).ok_or_else(&absent)?;
         match spot.inline(layout) {
-            Some(_) if layout.form(value) == Form::Implied => {
-                Err(format!("the table `{}` has no header in the file: unset its keys one by one", path.join(".")))
-            }
+            Some(_) if layout.form(value) == Form::Implied => Err(format!(
+                "the file has the table `{0}` only as dotted keys: remove each of them with: weft unset {0}.KEY",
+                path.join(".")
+            )),
             Some(table) => Ok(removed(vec![inline_part(&text, table, &value.span())])),
             None => Ok(removed(layout.lines(value))),
         }
@@ -308,7 +309,10 @@ impl<'a, 'i, 'p> Spot<'a, 'i, 'p> {
             return Ok(vec![(at..at, self.tables()? + &format!("{} = {value}\n", written(&[key])))]);
         }
         if let Some(named) = self.missing.iter().find(|part| NAMED.contains(&part.as_str())) {
-            return Err(format!("the file has no such [[{named}]] table, and no command can add one: add it by hand"));
+            return Err(format!(
+                "the file has no table `{}`, and no command can add a [[{named}]] there: add it to the file by hand",
+                self.missing.join(".")
+            ));
         }
         let missing = self.missing.iter().map(String::as_str);
         let keys: Vec<&str> = self.keys.iter().copied().chain(missing).chain([key]).collect();

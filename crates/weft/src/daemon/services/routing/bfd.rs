@@ -259,7 +259,10 @@ impl BfdClient {
         match request {
             DataplaneRequest::Add(session) => {
                 if self.sessions.len() >= MOST_SESSIONS && !self.sessions.contains_key(&session.id) {
-                    let why = format!("weft serves at most {MOST_SESSIONS} BFD sessions, and bfdd has more");
+                    let why = format!(
+                        "bfdd has more than {MOST_SESSIONS} BFD sessions, and weft serves no more than that: remove \
+                         some from the configuration of bfdd"
+                    );
                     return Err(refused(why));
                 }
                 let before = self.sessions.insert(session.id, session);
