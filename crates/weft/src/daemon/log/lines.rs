@@ -161,7 +161,8 @@ mod tests {
         assert_eq!(lines.dropped(), 1);
         let mut sink = Vec::new();
         lines.write_next(&mut sink, String::new);
-        let dropped: &[u8] = b"1 log lines were dropped, because the program that reads weft's standard error, such as \
+        let dropped: &[u8] =
+            b"1 log lines were dropped, because the program that reads weft's standard error, such as \
             journald, was too slow\n";
         assert!(sink.ends_with(dropped));
         lines.push("z\n".to_owned());
