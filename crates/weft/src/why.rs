@@ -158,7 +158,7 @@ fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
             [] => finding(Cause::Silent, "no handshake was sent yet".to_owned()),
             beyond => {
                 let addresses = tried::list(beyond.iter(), "and");
-                finding(Cause::NoRoute, format!("no link in use leads to the peer's addresses: {addresses}"))
+                finding(Cause::NoRoute, format!("no link in use has a route to an address of the peer: {addresses}"))
             }
         });
     }

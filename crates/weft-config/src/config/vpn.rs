@@ -174,7 +174,7 @@ fn promise(section: &mut Section<'_, '_>) -> Option<At<Service>> {
 
 fn promised_rate(text: &str) -> Result<Rate, String> {
     match parse_rate(text) {
-        Ok(Rate::ZERO) => Err("the rate must be greater than zero".to_owned()),
+        Ok(Rate::ZERO) => Err("the rate must be greater than zero: leave the key out to promise none".to_owned()),
         Ok(rate) => Ok(rate),
         Err(why) => Err(why.to_string()),
     }

@@ -168,14 +168,16 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         return Err(Failure::new(failures.join("\n")));
     }
     signals::forward(signals, sender, node.threads())
-        .map_err(failed("cannot start the thread that waits for signals such as SIGTERM"))?;
+        .map_err(failed("cannot start the thread that waits for SIGTERM and SIGINT, perhaps for lack of memory"))?;
     // If this fails, a wait may end 50 µs late, which pacing tolerates.
     if let Err(why) = set_timer_slack(1) {
         log.debug(format_args!("cannot set the timer slack, so the node may send 50 µs late: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();
-    let result = datapath.run(&mut node).map_err(failed("the node ends, because it cannot forward packets any more"));
+    let result = datapath
+        .run(&mut node)
+        .map_err(failed("the node ends, because its event loop failed and forwards no packet any more"));
     node.finish();
     if result.is_ok() {
         log.info("down");

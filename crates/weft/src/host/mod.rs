@@ -62,7 +62,9 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let wait = move |pulse: &Pulse| {
         pulse.resting(|| daemon::wait_for_signal(&signals)).and_then(|()| stops.wake()).map_err(|why| why.to_string())
     };
-    threads.spawn("weft-signals", wait).map_err(failed("cannot start the thread that waits for SIGTERM and SIGINT"))?;
+    threads
+        .spawn("weft-signals", wait)
+        .map_err(failed("cannot start the thread that waits for SIGTERM and SIGINT, perhaps for lack of memory"))?;
     let by = match agent.diversion.handover {
         Handover::Queue => "nftables",
         Handover::Mark => "nftables and iptables",
