@@ -433,9 +433,7 @@ impl DaemonNode {
             (Some(wanted), Some(keeper)) => keeper.set(wanted),
             (Some(wanted), None) => match tcp_er::RateKeeper::start(wanted, &self.threads) {
                 Ok(keeper) => self.tcp_er = Some(keeper),
-                Err(why) => {
-                    self.log.error(format_args!("cannot load weft's TCP congestion control for explicit rates: {why}"));
-                }
+                Err(why) => self.log.error(format_args!("cannot start explicit rates for TCP connections: {why}")),
             },
         }
     }
