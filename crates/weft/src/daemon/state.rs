@@ -300,7 +300,7 @@ mod tests {
         let (mut files, expected) = (Files::new(&directory), [(key, 9)]);
         assert!(files.read(&mut troubles).0.is_empty());
         assert_eq!(troubles[..2], ["file stamp: 1 of 1 lines are damaged", "file accepted: 3 of 4 lines are damaged"]);
-        assert!(troubles[2].starts_with("revoked: the path is a directory"), "{troubles:?}");
+        assert!(troubles[2].starts_with("revoked: weft cannot use a directory at this path"), "{troubles:?}");
         let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
         let (_, stamps) = StateWriter::open(&directory, 10, &threads).unwrap();
         assert_eq!((stamps.base, &stamps.accepted[..]), (10, &expected[..]));

@@ -207,7 +207,7 @@ fn invalid_settings_are_reported_with_place_and_fix() {
             0,
             "other nodes cannot learn the owner of these prefixes",
         ),
-        (peer, 0, "whose `endpoints` do not contain 192.0.2.2:51900"),
+        (peer, 0, "do not contain the address 192.0.2.2:51900"),
         (good.replace("listen = 51900\n", "").replace("contacts", "# "), 0, "has no contact to call"),
     ] {
         let (found, said) = said(&text);
