@@ -217,7 +217,8 @@ fn prefixes_of_a_family_that_the_tunnel_lacks_are_warned_of() {
         ("\"10.9.0.2/24\"", "0.0.0.0/0", None),
     ] {
         let found = findings(&dir, &text(address, prefix));
-        let expected = lacks.map(|family| format!("`{prefix}` is behind peer `hub`, but [tun] has no {family} address"));
+        let expected =
+            lacks.map(|family| format!("`{prefix}` is behind peer `hub`, but [tun] has no {family} address"));
         assert_eq!(found.len(), usize::from(lacks.is_some()), "{address} {prefix}: {found:?}");
         assert!(expected.is_none_or(|expected| found[0].contains(&expected)), "{found:?}");
         let (file, everything) = (dir.path("weft.toml"), prefix.ends_with("/0"));
