@@ -389,7 +389,7 @@ fn impairments_that_cannot_be_are_refused_at_their_place() {
         ("jitter = { kind = \"grnats\", limit = \"12 ms\" }", 19, "did you mean `grants`?"),
         ("jitter = { kind = \"spikes\", limit = \"12 s\" }", 10, "at most 10 s"),
         ("jitter = 12", 10, "a time such as"),
-        ("burst-loss = { share = \"60 %\", length = 1 }", 14, "make the bursts longer"),
+        ("burst-loss = { share = \"60 %\", length = 1 }", 14, "raise `length`"),
         ("burst-loss = { share = \"2 %\", length = 0 }", 14, "at least 1"),
         ("outage = { every = \"1 s\", for = \"1 s\" }", 10, "shorter than `every`"),
         ("outage = { every = \"1 s\", four = \"1 s\" }", 27, "did you mean `for`?"),
