@@ -77,9 +77,9 @@ impl ReceiveLog {
     /// Returns the time at which the next report is due, or `None` if no eliciting packet waits for one.
     ///
     /// `interval` is the longest time that an eliciting packet may wait for its report. The sender uses the same
-    /// value to detect silence. A gap or 32 eliciting packets make the report due at once. Reports are at least
-    /// the result of `spacing` and at least 1 ms apart. A packet that is not eliciting never causes a report. Otherwise two idle
-    /// nodes would report each other's reports forever.
+    /// value to detect silence. A gap or 32 eliciting packets make the report due at once. `spacing` returns the least
+    /// time between two reports; it is at least 1 ms. A packet that is not eliciting never causes a report. Otherwise
+    /// two idle nodes would report each other's reports forever.
     pub fn report_due(&self, interval: Duration, spacing: impl FnOnce() -> Duration) -> Option<Instant> {
         let eliciting = self.first_unreported_eliciting?;
         let at_once = self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT;

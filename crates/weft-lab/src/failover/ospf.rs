@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 /// FRR's running daemons on the four nodes.
 pub(super) struct Ospf {
     nodes: Vec<OspfRouter>,
-    _daemons: Vec<Daemon>,
+    daemons: Vec<Daemon>,
 }
 
 /// Returns the loopback address of a node, to which all nodes have routes.
@@ -21,7 +21,7 @@ fn address(node: usize) -> Ipv4Addr {
 impl Ospf {
     /// Starts FRR's daemons on all nodes.
     pub fn start(diamond: &LabDiamond, timers: OspfTimers) -> Result<Ospf, LabError> {
-        let mut ospf = Ospf { nodes: Vec::new(), _daemons: Vec::new() };
+        let mut ospf = Ospf { nodes: Vec::new(), daemons: Vec::new() };
         for (number, node) in diamond.nodes.iter().enumerate() {
             node.sysctl("net.ipv4.ip_forward", "1")?;
             let router = OspfNode {
@@ -31,7 +31,7 @@ impl Ospf {
                 interfaces: links_of(number).map(|(link, _)| link_name(link)).collect(),
                 timers,
             };
-            ospf.nodes.push(router.start(&mut ospf._daemons)?);
+            ospf.nodes.push(router.start(&mut ospf.daemons)?);
         }
         Ok(ospf)
     }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 /// First of the ports that flows get: the start of the dynamic ports (RFC 6335 §6).
 ///
 /// A packet analyser takes these ports for those of no particular application.
-const FIRST_PORT: u16 = 49_152;
+pub const FIRST_PORT: u16 = 49_152;
 const PORTS: u32 = 16_384;
 
 /// Returns the IP addresses and ports that a packet has in a capture: its source, then its destination.

@@ -10,7 +10,7 @@ mod series;
 mod tcp_trace;
 
 pub(crate) use address::endpoints_of;
-pub use address::{address_of, endpoints, node_at};
+pub use address::{FIRST_PORT, address_of, endpoints, node_at};
 pub use capture::Capture;
 pub use pcapng::SimulatedCapture;
 pub use series::{FlowSample, LinkSnapshot, LoopSnapshot, Sampler};

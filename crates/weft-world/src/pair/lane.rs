@@ -100,6 +100,7 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
                 })
                 .collect()
         }
+        // The simulator skips this variant, see `lacking`.
         VariantKind::Ospf => Vec::new(),
         VariantKind::Mptcp => {
             let note = "a model of the kernel's: CUBIC on each subflow, the minimum-RTT scheduler";

@@ -80,4 +80,22 @@ mod tests {
             assert_eq!(rest, Some(59), "15 round trips of four measurements each");
         }
     }
+    /// Whatever times pass between measurements, a constant value stands after 16 round trips of which each was measured.
+    #[test]
+    fn a_constant_value_stands_after_the_measured_round_trips_alone() {
+        let mut rng = weft_units::Rng::new(1);
+        for _ in 0..300 {
+            let rtt = Duration::from_micros(1_000 + rng.below(10_000_000));
+            let (mut standing, mut measured, mut stands) = (StandingDelay::default(), 0.0, false);
+            assert!(!standing.on_value(60_000, rtt, rtt), "the first");
+            while !stands {
+                let elapsed = rtt.mul_f64(0.02 * libm::pow(500.0, rng.unit()));
+                // Each measurement counts up to a 4,000th of a round less than it has.
+                assert!(measured < 16.3, "{rtt:?}: {measured}");
+                measured += (elapsed.as_secs_f64() / rtt.as_secs_f64()).min(1.0);
+                stands = standing.on_value(60_000, elapsed, rtt);
+                assert!(!stands || measured > 15.99, "{rtt:?}: {measured}");
+            }
+        }
+    }
 }

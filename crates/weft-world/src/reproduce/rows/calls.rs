@@ -85,7 +85,7 @@ fn beside_bulk() -> Result<[(&'static str, Scenario); 3], String> {
 }
 
 /// Returns the rule that gives every flow of UDP the class of voice calls.
-fn voice_rule() -> FlowRule {
+pub(super) fn voice_rule() -> FlowRule {
     let matches = RuleMatch { protocol: Some(UDP), ..RuleMatch::default() };
     FlowRule { name: "calls".into(), class: "voice".into(), matches, ..FlowRule::default() }
 }

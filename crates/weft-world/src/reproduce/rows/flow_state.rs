@@ -5,12 +5,13 @@ use super::super::case::{FLOW_ALTERNATES, PREEMPTION, THREE_HUNDRED, read_pair};
 use super::super::checks::Checks;
 use super::super::laboratory::Laboratory;
 use super::super::row::{Measured, Row, RowFinding};
-use super::calls::UDP;
+use super::calls::{UDP, voice_rule};
 use super::ports::{runs, with_flow_state};
 use crate::pair::EngineSettings;
 use weft_engine::LinkConfig;
 use weft_flows::rules::{FlowRule, Overrides, RuleMatch};
 use weft_scenario::{App, Capacity, Flow, Scenario, VariantRun};
+use weft_sim::record::FIRST_PORT;
 use weft_units::{PathTier, PathUse, Rate, Rng};
 
 pub(super) const ROWS: [Row; 3] = [
@@ -50,8 +51,6 @@ const MANY: (usize, u32) = (50, 100);
 const MANY_MBPS: u64 = 50;
 /// Longest gap over an alternate of the same delay, in ms. *Standard*: the project's limit of a failover.
 const GAP_MS: f64 = 50.0;
-/// First UDP port that the simulator gives to flows; flow n of a scenario has the n-th.
-const FIRST_PORT: u16 = 49_152;
 
 fn users(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
@@ -164,8 +163,7 @@ fn alternates(lab: &mut Laboratory) -> Result<RowFinding, String> {
         send: true,
         allowed: PathUse { tier: PathTier::Secondary, ..PathUse::default() },
     };
-    let rules = vec![call_rule("calls", RuleMatch::default(), None)];
-    let settings = EngineSettings { links: vec![spare], ..with_flow_state(rules) };
+    let settings = EngineSettings { links: vec![spare], ..with_flow_state(vec![voice_rule()]) };
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     for (name, scenario, bound) in [("equal delays", equal, Some(GAP_MS)), ("20 ms longer", as_written, None)] {
         let played = lab.play_whole(&scenario, &settings)?;
