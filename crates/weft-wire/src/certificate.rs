@@ -97,7 +97,7 @@ impl EncodedPrefixes {
     }
 }
 
-fn parse_prefix(r: &mut ByteReader<'_>) -> Result<WirePrefix, WireError> {
+pub(crate) fn parse_prefix(r: &mut ByteReader<'_>) -> Result<WirePrefix, WireError> {
     let (family, length) = (r.u8()?, r.u8()?);
     let address = match family {
         IPV4 => IpAddr::from(*r.array::<4>()?),
@@ -107,7 +107,7 @@ fn parse_prefix(r: &mut ByteReader<'_>) -> Result<WirePrefix, WireError> {
     if is_canonical(&(address, length)) { Ok((address, length)) } else { Err(WireError::Malformed) }
 }
 
-fn write_prefix(w: &mut Writer<'_>, (address, length): WirePrefix) -> Result<(), WireError> {
+pub(crate) fn write_prefix(w: &mut Writer<'_>, (address, length): WirePrefix) -> Result<(), WireError> {
     match address {
         IpAddr::V4(address) => w.put(&[IPV4, length]).and_then(|()| w.put(&address.octets())),
         IpAddr::V6(address) => w.put(&[IPV6, length]).and_then(|()| w.put(&address.octets())),
@@ -115,7 +115,7 @@ fn write_prefix(w: &mut Writer<'_>, (address, length): WirePrefix) -> Result<(),
 }
 
 /// True if the prefix length fits the address and no bit behind it is set.
-fn is_canonical(&(address, length): &WirePrefix) -> bool {
+pub(crate) fn is_canonical(&(address, length): &WirePrefix) -> bool {
     let (bits, width) = match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
         IpAddr::V6(address) => (address.to_bits(), 128),

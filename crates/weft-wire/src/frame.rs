@@ -7,6 +7,7 @@
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
 use crate::certificate::{REVOCATION_LEN, RevocationView};
+use crate::load_report::TransitLoad;
 use crate::loop_data::{self, LoopReport, MARKER_LEN, Marker, OfRun};
 use crate::relay::Label;
 use crate::train::{self, Chirp, Chirped};
@@ -35,6 +36,7 @@ const CHIRP: u8 = 14;
 const CHIRPED: u8 = 15;
 const GONE: u8 = 16;
 const LINK: u8 = 17;
+const LOAD: u8 = 18;
 
 /// Maximum length of the name in a [`Frame::Link`], in bytes. Linux allows 15 for an interface.
 pub const MAX_LINK_NAME: usize = 32;
@@ -147,6 +149,10 @@ pub enum Frame<'a> {
     ///
     /// A node that does not support this frame ignores the rest of the datagram, so this frame comes last.
     Link(&'a str),
+    /// Load of a port of the sender by which it forwards the receiver's packets.
+    ///
+    /// A node that does not support this frame ignores the rest of the datagram, so this frame comes last.
+    Load(TransitLoad),
 }
 
 /// A relay's statement about one of its own peers, by which other nodes choose routes over the relay.
@@ -359,6 +365,7 @@ fn parse_frame<'a>(r: &mut ByteReader<'a>) -> Result<Frame<'a>, WireError> {
             let len = usize::from(r.u8()?);
             Frame::Link(link_name(core::str::from_utf8(r.slice(len)?).map_err(|_| WireError::Malformed)?)?)
         }
+        LOAD => Frame::Load(TransitLoad::read(r)?),
         _ => return Err(WireError::UnknownType),
     })
 }
@@ -474,6 +481,7 @@ impl<'a> FrameWriter<'a> {
                 w.u8(name.len() as u8)?;
                 w.put(name.as_bytes())
             }
+            Frame::Load(ref load) => w.u8(LOAD).and_then(|()| load.emit(w)),
             Frame::Overlay(message) => {
                 w.u8(OVERLAY)?;
                 w.u16(u16::try_from(message.len()).map_err(|_| WireError::Malformed)?)?;

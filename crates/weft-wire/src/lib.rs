@@ -20,6 +20,7 @@ pub mod hop;
 pub mod inner;
 pub mod ip;
 pub mod link_map;
+pub mod load_report;
 pub mod loop_data;
 pub mod overlay;
 pub mod ownership;

@@ -3,8 +3,10 @@
 mod common;
 
 use common::{hex, unhex};
-use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
+use std::net::Ipv4Addr;
+use weft_units::{Duration, FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 use weft_wire::WireError;
+use weft_wire::er_sig::Rate16;
 use weft_wire::frame::{Frame, FrameWriter, Frames, LOOP_MARKER_LEN, MAX_FRAMES, Neighbour, ReportCounters};
 use weft_wire::handshake::{
     COOKIE_REPLY_LEN, CookieReply, HandshakeResponse, INITIATION_LEN, Initiation, InitiationPayload,
@@ -12,6 +14,7 @@ use weft_wire::handshake::{
 };
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, HeaderForm, InnerHeader, PartHeader, UnitKind, emit_reference, parse_reference};
+use weft_wire::load_report::{LOAD_CLASSES, LoadReport, TransitLoad};
 use weft_wire::loop_data::{Counting, IntervalCount, LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::{Label, Way, overhead};
 use weft_wire::train::{Chirp, MAX_TRAIN};
@@ -259,6 +262,14 @@ fn loop_frames() {
     assert_eq!(LOOP_MARKER_LEN, 27);
 }
 
+fn load_of_a_port() -> TransitLoad {
+    let mut headroom = [Rate16::ZERO; LOAD_CLASSES];
+    headroom[..2].copy_from_slice(&[Rate16(0x3240), Rate16(0x77a0)]);
+    let (rate, queue_delay) = (Rate16(0x8435), Duration::from_micros(4_330));
+    let report = LoadReport { sequence: 7, port: 0x0102, rate, flows: 1_000_000, queue_delay, classes: 2, headroom };
+    TransitLoad { network: Ipv4Addr::new(10, 9, 0, 0).into(), length: 16, report }
+}
+
 #[test]
 fn frames() {
     let cases = [
@@ -287,13 +298,14 @@ fn frames() {
         (Frame::Link("fibre"), "11 05 6669627265"),
         (Frame::Close { reason: 2 }, "07 02"),
         (Frame::Gone { path: PathId(6) }, "10 06"),
+        (Frame::Load(load_of_a_port()), "12 04 10 0a090000 12 07 0102 8435 0f4240 01b1 3240 77a0"),
         (Frame::Chirp(Chirp { train: 0x0102, index: 3, of: 60, sent_us: 0x0405_0607 }), "0e 0102 03 3c 04050607"),
         (Frame::Vpn { vpn: VpnId(0x0001_86a0), index: 0xa1b2_c3d4, wants_index: true }, "08 000186a0 a1b2c3d4 01"),
         (Frame::Vpn { vpn: VpnId(7), index: 0, wants_index: false }, "08 00000007 00000000 00"),
     ];
     let (mut all, mut expected) = (Vec::new(), Vec::new());
     for (frame, text) in cases {
-        let mut out = [0; 16];
+        let mut out = [0; 32];
         let mut writer = FrameWriter::new(&mut out);
         writer.write(&frame).unwrap();
         let len = writer.len();

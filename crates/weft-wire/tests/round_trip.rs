@@ -1,20 +1,23 @@
 //! Each parser restores the written value, and no input makes a decoder panic.
 
+use core::net::IpAddr;
 use core::ops::RangeInclusive;
 use proptest::prelude::*;
-use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
+use weft_units::{Duration, FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 use weft_wire::certificate::{RevocationView, SIGNATURE_LEN};
+use weft_wire::er_sig::Rate16;
 use weft_wire::frame::{Frame, FrameWriter, Frames, MAX_FRAMES, Neighbour, ReportCounters};
 use weft_wire::handshake::{CookieReply, HandshakeResponse, Initiation, InitiationPayload, ResponsePayload};
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
 use weft_wire::inner::{InnerHeader, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
+use weft_wire::load_report::{LOAD_CLASSES, LOAD_FRAME_MAX, LoadReport, TransitLoad, network_of};
 use weft_wire::loop_data::{Counting, IntervalCount, LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::Label;
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::train::{Chirp, MAX_TRAIN};
-use weft_wire::varint;
 use weft_wire::virtio::VnetHeader;
+use weft_wire::{WireError, varint};
 
 const TIERS: [PathTier; 4] = [PathTier::Primary, PathTier::Secondary, PathTier::Backup, PathTier::Detour];
 
@@ -50,6 +53,7 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
         }),
         any::<u8>().prop_map(|reason| Frame::Close { reason }),
         any::<u8>().prop_map(|path| Frame::Gone { path: PathId(path) }),
+        loads().prop_map(Frame::Load),
         (1u32.., any::<u32>(), any::<bool>()).prop_map(|(vpn, index, wants_index)| Frame::Vpn {
             vpn: VpnId(vpn),
             index,
@@ -67,6 +71,21 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
         (any::<[u8; 32]>(), any::<u64>(), any::<u8>())
             .prop_map(|(key, at, byte)| Frame::Revocation(RevocationView::new(key, at, |_| [byte; SIGNATURE_LEN]))),
     ]
+}
+
+fn loads() -> impl Strategy<Value = TransitLoad> {
+    let rates = prop::collection::vec(0..u16::MAX, 0..=LOAD_CLASSES);
+    let fields = (any::<u8>(), any::<u16>(), 0..u16::MAX, 0u32..1 << 24, any::<u16>());
+    (any::<IpAddr>(), any::<u8>(), fields, rates).prop_map(|(address, length, fields, rates)| {
+        let length = length % if address.is_ipv4() { 33 } else { 129 };
+        let (sequence, port, rate, flows, delay) = fields;
+        let mut headroom = [Rate16::ZERO; LOAD_CLASSES];
+        headroom.iter_mut().zip(&rates).for_each(|(to, from)| *to = Rate16(*from));
+        let (rate, queue_delay) = (Rate16(rate), Duration::from_micros(10) * u32::from(delay));
+        let classes = rates.len() as u8;
+        let report = LoadReport { sequence, port, rate, flows, queue_delay, classes, headroom };
+        TransitLoad { network: network_of(address, length).unwrap(), length, report }
+    })
 }
 
 fn markers() -> impl Strategy<Value = OfRun<Marker>> {
@@ -187,6 +206,49 @@ proptest! {
         prop_assert!(written.len() <= MAX_FRAMES);
         written.dedup_by(|a, b| *a == Frame::Padding && *b == Frame::Padding);
         prop_assert_eq!(Frames::new(&out[..len]).collect::<Result<Vec<_>, _>>(), Ok(written));
+    }
+
+    /// A load frame has one encoding, fails at each shorter length, and any change of its prefix's form is refused.
+    #[test]
+    fn load_frames_are_canonical_and_bounded(load in loads(), flip in any::<usize>()) {
+        let mut out = [0; LOAD_FRAME_MAX];
+        let mut writer = FrameWriter::new(&mut out);
+        writer.write(&Frame::Load(load)).unwrap();
+        let len = writer.len();
+        for short in 1..len {
+            prop_assert_eq!(Frames::new(&out[..short]).next(), Some(Err(WireError::Truncated)));
+        }
+        let at = 1 + flip / 8 % (len - 1);
+        out[at] ^= 1 << (flip % 8);
+        if let Some(Ok(frame)) = Frames::new(&out[..len]).next() {
+            let mut again = [0; LOAD_FRAME_MAX];
+            let mut writer = FrameWriter::new(&mut again);
+            writer.write(&frame).unwrap();
+            let written = writer.len();
+            prop_assert_eq!(&again[..written], &out[..written]);
+        }
+    }
+
+    #[test]
+    fn malformed_load_frames_are_refused(load in loads(), address in any::<IpAddr>(), length: u8) {
+        let is_canonical = network_of(address, length) == Some(address);
+        let mut out = [0; LOAD_FRAME_MAX];
+        let mut writer = FrameWriter::new(&mut out);
+        let written = writer.write(&Frame::Load(TransitLoad { network: address, length, ..load }));
+        prop_assert_eq!(written.is_ok(), is_canonical);
+        let mut bytes = vec![0x12, if address.is_ipv4() { 4 } else { 6 }, length];
+        match address {
+            IpAddr::V4(address) => bytes.extend(address.octets()),
+            IpAddr::V6(address) => bytes.extend(address.octets()),
+        }
+        let mut report = [0; 32];
+        let len = load.report.write(&mut report).unwrap();
+        bytes.extend(&report[..len]);
+        prop_assert_eq!(matches!(Frames::new(&bytes).next(), Some(Ok(Frame::Load(_)))), is_canonical);
+        for family in (0..=u8::MAX).filter(|family| ![4, 6].contains(family)) {
+            bytes[1] = family;
+            prop_assert_eq!(Frames::new(&bytes).next(), Some(Err(WireError::UnknownType)));
+        }
     }
 
     #[test]
