@@ -28,6 +28,10 @@ const HOLD_MOST: u32 = 32;
 ///
 /// Tuned: 256 times the first hold-down is some minutes.
 const DOUBLINGS_MOST: u8 = 8;
+/// Odd factor that makes the hash of a flow's second choice from the hash of its first.
+///
+/// Derived: 2^64 divided by the golden ratio, as in Fibonacci hashing.
+const SECOND_CHOICE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Route number that stands for no route.
 const NO_ROUTE: RouteId = RouteId(u16::MAX);
 
@@ -180,6 +184,15 @@ impl AlternateGroups {
         }
     }
 
+    /// Sets the one-way delay of a route. No flow moves.
+    pub fn set_metric(&mut self, route: RouteId, metric: Duration) {
+        let Some(Some(entry)) = self.routes.get_mut(usize::from(route.0)) else { return };
+        if entry.facts.metric != metric {
+            entry.facts.metric = metric;
+            self.stale.insert(entry.facts.destination);
+        }
+    }
+
     /// Reports that a route died or lives again.
     pub fn set_route_alive(&mut self, now: Instant, route: RouteId, alive: bool) {
         if let Some(Some(entry)) = self.routes.get_mut(usize::from(route.0)) {
@@ -220,6 +233,28 @@ impl AlternateGroups {
     /// A revived route to which its flows have not yet returned gets no new flow while there is another. Returns `None`
     /// if no route lives.
     pub fn choose(&self, destination: DestinationId, flow_hash: u64) -> Option<GroupId> {
+        self.choose_unless(destination, flow_hash, |_| false)
+    }
+
+    /// Chooses as [`AlternateGroups::choose`], but a flow whose route `is_full` takes another near-equal route.
+    ///
+    /// The other route is chosen by weight among the near-equal routes that are not full. If all of them are full, the
+    /// flow keeps its route. So a route that becomes full loses new flows, and no answer of `is_full` gives a route more
+    /// flows than `false` does.
+    pub fn choose_unless(
+        &self,
+        destination: DestinationId,
+        flow_hash: u64,
+        is_full: impl Fn(RouteId) -> bool,
+    ) -> Option<GroupId> {
+        let home = self.pick(destination, flow_hash, |_| true)?;
+        let other = || self.pick(destination, flow_hash.wrapping_mul(SECOND_CHOICE), |route| !is_full(route));
+        let route = if is_full(home) { other().unwrap_or(home) } else { home };
+        Some(GroupId(route.0))
+    }
+
+    /// Picks one of the near-equal living routes that are `allowed`, by weight and hash.
+    fn pick(&self, destination: DestinationId, hash: u64, allowed: impl Fn(RouteId) -> bool) -> Option<RouteId> {
         let routes = self.destinations.get(&destination)?;
         let usable = |held: bool| {
             let entry = |route: &RouteId| self.entry(*route).map(|entry| (*route, entry));
@@ -230,14 +265,14 @@ impl AlternateGroups {
         };
         let held = usable(false).next().is_none();
         let best = usable(held).map(|(_, entry)| entry.facts.metric).min()?;
-        let near = || usable(held).filter(|(_, entry)| is_near_equal(entry.facts.metric, best));
+        let near = || usable(held).filter(|(route, entry)| is_near_equal(entry.facts.metric, best) && allowed(*route));
         let weight = |entry: &RouteEntry| u64::from(entry.facts.weight.max(1));
         let total: u64 = near().map(|(_, entry)| weight(entry)).sum();
-        let mut point = ((u128::from(flow_hash) * u128::from(total)) >> 64) as u64;
+        let mut point = ((u128::from(hash) * u128::from(total)) >> 64) as u64;
         for (route, entry) in near() {
             match point.checked_sub(weight(entry)) {
                 Some(rest) => point = rest,
-                None => return Some(GroupId(route.0)),
+                None => return Some(route),
             }
         }
         None

@@ -1,31 +1,37 @@
-//! Reports of each port's load, inside the node and to its neighbours.
+//! Reports of the load of ports, from a transit node to the nodes that send through it.
 //!
-//! [`LoadMeter`] makes a [`LoadReport`] of a port every 20 ms. [`LoadPacer`] decides which reports are sent to a
-//! neighbour: those that changed enough, and never more than a thousandth of the link's rate. [`HeardLoads`] stores the
-//! reports of neighbours. An ingress edge chooses routes by these reports.
+//! [`LoadMeter`] makes a [`LoadReport`] of a port every 20 ms. [`LoadPacer`] decides which reports one receiver gets:
+//! those that changed enough, and never more than a thousandth of the link's rate. [`HeardLoads`] stores the reports of
+//! peers. An ingress edge chooses next hops by them ([`HeardLoads::is_full`],
+//! [`AlternateGroups::choose_unless`](crate::alternates::AlternateGroups::choose_unless)).
+//!
+//! A report can only turn new flows away from its sender. A sender that reports an idle port gets the flows that it would
+//! get without a report.
 
+use crate::ClassId;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
 use weft_units::{Duration, Instant, PeerId, Rate};
-use weft_wire::WireError;
 use weft_wire::er_sig::Rate16;
+pub use weft_wire::load_report::{LOAD_CLASSES, LOAD_REPORT_MAX, LoadReport, TransitLoad};
 
-/// Time between two measurements inside the node.
+/// Time between two measurements inside the node, and least time between two reports to one receiver.
 ///
 /// Tuned: a fifth of the delay that speech bears, and 17 packets at 10 Mbit/s.
 pub const LOAD_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum number of classes for which a report states the rate that could still be granted (headroom).
-pub const LOAD_CLASSES: usize = 8;
-/// Length of the longest report in bytes.
-pub const LOAD_REPORT_MAX: usize = HEADER + 2 * LOAD_CLASSES;
+/// Age from which a received report counts for nothing.
+///
+/// Derived: four times [`REFRESH`]. At 20 % loss, three reports in a row are lost in 1 of 125 cases.
+pub const LOAD_LIFETIME: Duration = Duration::from_secs(4);
+/// Maximum number of prefixes for which one receiver gets reports, or for which the reports of one peer are stored.
+pub const LOAD_PREFIXES: usize = 16;
+/// Time for which a receiver gets reports about a prefix after its last packet toward the prefix.
+///
+/// Tuned: when a full port has turned all flows of a sender away, the sender tries it again after this time and
+/// [`LOAD_LIFETIME`].
+pub const LOAD_SENDER_MEMORY: Duration = Duration::from_secs(10);
 
-/// Bytes of a report before the headrooms.
-const HEADER: usize = 11;
-/// Version of the format, in the upper four bits of the first byte.
-const VERSION: u8 = 1;
-/// Largest number of flows that a report can state. Derived: the field has 24 bits.
-const FLOWS_MAX: u32 = (1 << 24) - 1;
-/// Unit of the queue delay in a report.
-const DELAY_UNIT: Duration = Duration::from_micros(10);
 /// Part of a link's rate that reports may take: one thousandth.
 ///
 /// Tuned: too little for users to notice, and four reports a second at 3 Mbit/s.
@@ -42,283 +48,292 @@ const RATE_CHANGE: u64 = 16;
 ///
 /// Tuned: half of FQ-CoDel's target delay.
 const DELAY_CHANGE: Duration = Duration::from_micros(2_500);
-/// A report is sent again after this time even without a change, because the last one may be lost.
+/// Time after which the report of a full port is sent again without a change, because the last one may be lost.
 const REFRESH: Duration = Duration::from_secs(1);
-/// Number of intervals between two reports after which a received report expires.
+/// A port becomes full if its headroom is less than this part of its target rate: 1/16.
 ///
-/// Derived: at 20 % loss, three reports in a row are lost in 1 of 125 cases.
-const LIFETIME: u32 = 4;
+/// Derived: [`RATE_CHANGE`], so that the report that shows it is sent.
+const FULL_PART: u64 = 16;
+/// A full port is full until its headroom is this part of its target rate: 1/8.
+const FREE_PART: u64 = 8;
+/// A port becomes full if its queue delay is longer than this.
+///
+/// Standard: the delay variation of class 0 of ITU-T Y.1541.
+const FULL_DELAY: Duration = Duration::from_millis(50);
+/// A full port is full until its queue delay is at most this.
+const FREE_DELAY: Duration = Duration::from_millis(25);
 
-/// Load of a port. Rates count IP bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LoadReport {
-    /// Number that rises with each report of the port, modulo 256.
-    pub sequence: u8,
-    /// Number of the port within its node.
-    pub port: u16,
-    /// Moving average of the rate at which the port sends.
-    pub rate: Rate16,
-    /// Number of flows with packets in the last interval, up to 2^24 − 1.
-    pub flows: u32,
-    /// Delay in the port's queue, up to 655 ms.
-    pub queue_delay: Duration,
-    /// Number of classes that the report has a headroom for, up to [`LOAD_CLASSES`].
-    pub classes: u8,
-    /// Rate that each class could still be granted. Entries beyond the classes are zero.
-    pub headroom: [Rate16; LOAD_CLASSES],
+/// True if `report` differs enough from `told`, the last report that the receiver got, to be sent.
+///
+/// `capacity` is the port's capacity.
+fn differs(report: &LoadReport, told: &LoadReport, capacity: Rate) -> bool {
+    let step = capacity.bps() / RATE_CHANGE;
+    let moved = |a: Rate16, b: Rate16| bps(a).abs_diff(bps(b)) > step;
+    let delay = report.queue_delay.abs_diff(told.queue_delay);
+    report.classes != told.classes
+        || moved(report.rate, told.rate)
+        || report.headroom.iter().zip(told.headroom).any(|(a, b)| moved(*a, b))
+        || delay > DELAY_CHANGE && delay > told.queue_delay / 4
+        || report.flows.abs_diff(told.flows) > told.flows / 4 + 8
 }
 
-impl LoadReport {
-    /// Writes the report to the front of `out` and returns its length.
-    ///
-    /// The delay is rounded up to 10 us. A value beyond the range of its field becomes the largest value of the field.
-    ///
-    /// # Errors
-    /// [`WireError::NoRoom`] if `out` is shorter than the report.
-    pub fn write(&self, out: &mut [u8]) -> Result<usize, WireError> {
-        let classes = usize::from(self.classes).min(LOAD_CLASSES);
-        let length = HEADER + 2 * classes;
-        let (header, headrooms) =
-            out.get_mut(..length).and_then(|out| out.split_first_chunk_mut::<HEADER>()).ok_or(WireError::NoRoom)?;
-        let [port, rate] = [self.port, self.rate.0].map(u16::to_be_bytes);
-        let flows = self.flows.min(FLOWS_MAX).to_be_bytes();
-        let delay = self.queue_delay.as_nanos().div_ceil(DELAY_UNIT.as_nanos()).min(u16::MAX.into()) as u16;
-        let delay = delay.to_be_bytes();
-        *header = [
-            VERSION << 4 | classes as u8,
-            self.sequence,
-            port[0],
-            port[1],
-            rate[0],
-            rate[1],
-            flows[1],
-            flows[2],
-            flows[3],
-            delay[0],
-            delay[1],
-        ];
-        for (field, headroom) in headrooms.chunks_exact_mut(2).zip(self.headroom) {
-            field.copy_from_slice(&headroom.0.to_be_bytes());
-        }
-        Ok(length)
-    }
-
-    /// Reads a report that fills `bytes`.
-    ///
-    /// # Errors
-    /// Fails if the bytes end early, bytes follow the last field, the version is unknown, there are more than eight
-    /// classes, or a rate is "unlimited".
-    pub fn parse(bytes: &[u8]) -> Result<LoadReport, WireError> {
-        let (header, headrooms) = bytes.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
-        let [kind, sequence, p0, p1, r0, r1, f0, f1, f2, d0, d1] = *header;
-        if kind >> 4 != VERSION {
-            return Err(WireError::Version);
-        }
-        let classes = kind & 0xf;
-        if usize::from(classes) > LOAD_CLASSES {
-            return Err(WireError::Malformed);
-        }
-        match headrooms.len().cmp(&(2 * usize::from(classes))) {
-            core::cmp::Ordering::Less => return Err(WireError::Truncated),
-            core::cmp::Ordering::Greater => return Err(WireError::TooLong),
-            core::cmp::Ordering::Equal => {}
-        }
-        let mut headroom = [Rate16::ZERO; LOAD_CLASSES];
-        for (rate, field) in headroom.iter_mut().zip(headrooms.as_chunks::<2>().0) {
-            *rate = finite(*field)?;
-        }
-        Ok(LoadReport {
-            sequence,
-            port: u16::from_be_bytes([p0, p1]),
-            rate: finite([r0, r1])?,
-            flows: u32::from_be_bytes([0, f0, f1, f2]),
-            queue_delay: DELAY_UNIT * u32::from(u16::from_be_bytes([d0, d1])),
-            classes,
-            headroom,
-        })
-    }
-
-    /// True if this report differs enough from `told` to be sent to a neighbour.
-    ///
-    /// `told` is the last report of the port that the neighbour got. `capacity` is the port's capacity.
-    pub fn differs(&self, told: &LoadReport, capacity: Rate) -> bool {
-        let step = capacity.bps() / RATE_CHANGE;
-        let moved = |a: Rate16, b: Rate16| bps(a).abs_diff(bps(b)) > step;
-        let delay = self.queue_delay.abs_diff(told.queue_delay);
-        self.classes != told.classes
-            || moved(self.rate, told.rate)
-            || self.headroom.iter().zip(told.headroom).any(|(a, b)| moved(*a, b))
-            || delay > DELAY_CHANGE && delay > told.queue_delay / 4
-            || self.flows.abs_diff(told.flows) > told.flows / 4 + 8
-    }
-}
-
-fn finite(field: [u8; 2]) -> Result<Rate16, WireError> {
-    match Rate16(u16::from_be_bytes(field)) {
-        Rate16::UNLIMITED => Err(WireError::Malformed),
-        rate => Ok(rate),
-    }
+/// True if new flows without a guarantee should avoid the port. `was_full` is the judgement of the report before.
+fn judge(report: &LoadReport, was_full: bool) -> bool {
+    let (part, delay) = if was_full { (FREE_PART, FREE_DELAY) } else { (FULL_PART, FULL_DELAY) };
+    // Without a report of its headroom, a port that carries something counts as full.
+    let left = bps(report.headroom[0]);
+    left.saturating_mul(part) < bps(report.rate).saturating_add(left) || report.queue_delay > delay
 }
 
 fn bps(rate: Rate16) -> u64 {
     rate.rate().map_or(u64::MAX, Rate::bps)
 }
 
-/// A port's counters and queues at one moment.
+/// The load of a port in the last interval, and the rates that could still be granted.
 #[derive(Clone, Copy, Debug)]
-pub struct PortReading<'a> {
-    /// IP bytes that the port has sent since its start.
-    pub sent_bytes: u64,
-    /// Number of flows with packets in the last interval.
+pub struct PortReading {
+    /// Rate at which IP packets arrived.
+    pub arrived: Rate,
+    /// Rate that the port should carry at most.
+    pub target: Rate,
+    /// Rate that could still be guaranteed.
+    pub guaranteed_left: Rate,
+    /// Number of flows with packets in the interval.
     pub flows: u32,
     /// Delay in the port's queue.
     pub queue_delay: Duration,
-    /// Rate that each class could still be granted. Classes beyond the eighth are left out.
-    pub headroom: &'a [Rate],
+    /// Number of classes. Those beyond the eighth are left out.
+    pub classes: usize,
+    /// Classes whose flows ask for a guarantee. Bit n is the class with number n.
+    pub guaranteed_classes: u8,
 }
 
 /// Measures the load of one port.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadMeter {
     port: u16,
-    measured_at: Option<Instant>,
-    sent_bytes: u64,
-    rate: Rate,
+    /// Moving average of the rate at which packets arrive, from the first measurement on.
+    rate: Option<Rate>,
 }
 
 impl LoadMeter {
     /// Returns the meter of a port.
     pub fn new(port: u16) -> LoadMeter {
-        LoadMeter { port, measured_at: None, sent_bytes: 0, rate: Rate::ZERO }
+        LoadMeter { port, rate: None }
     }
 
-    /// Returns the time of the next measurement; `None` before the first.
-    pub fn next_timeout(&self) -> Option<Instant> {
-        self.measured_at.map(|at| at + LOAD_INTERVAL)
-    }
-
-    /// Measures the load and returns a report, if at least [`LOAD_INTERVAL`] has passed since the last measurement.
+    /// Returns the report after an interval. Call it every [`LOAD_INTERVAL`].
     ///
-    /// The first call only stores the counters.
-    pub fn sample(&mut self, now: Instant, reading: &PortReading<'_>) -> Option<LoadReport> {
-        let Some(before) = self.measured_at else {
-            (self.measured_at, self.sent_bytes) = (Some(now), reading.sent_bytes);
-            return None;
-        };
-        let time = now.since(before);
-        if time < LOAD_INTERVAL {
-            return None;
-        }
-        let rate = Rate::from_bytes_over(reading.sent_bytes.saturating_sub(self.sent_bytes), time);
-        (self.measured_at, self.sent_bytes) = (Some(now), reading.sent_bytes);
-        self.rate = Rate::from_bps((self.rate.bps() * (RATE_GAIN - 1) + rate.bps()) / RATE_GAIN);
+    /// The headroom of a class with a guarantee is the rate that could still be guaranteed. That of any other class is
+    /// the rate below the port's target.
+    pub fn sample(&mut self, reading: &PortReading) -> LoadReport {
+        let average = |before: Rate| (before.bps() * (RATE_GAIN - 1) + reading.arrived.bps()) / RATE_GAIN;
+        let rate = self.rate.map_or(reading.arrived, |before| Rate::from_bps(average(before)));
+        self.rate = Some(rate);
+        let left = Rate::from_bps(reading.target.bps().saturating_sub(rate.bps()));
+        let classes = reading.classes.min(LOAD_CLASSES);
         let mut headroom = [Rate16::ZERO; LOAD_CLASSES];
-        for (field, rate) in headroom.iter_mut().zip(reading.headroom) {
-            *field = Rate16::floor(*rate);
+        for (class, field) in headroom.iter_mut().enumerate().take(classes) {
+            let is_guaranteed = reading.guaranteed_classes >> class & 1 == 1;
+            *field = Rate16::floor(if is_guaranteed { reading.guaranteed_left } else { left });
         }
-        Some(LoadReport {
+        LoadReport {
             sequence: 0,
             port: self.port,
-            rate: Rate16::floor(self.rate),
-            flows: reading.flows.min(FLOWS_MAX),
+            rate: Rate16::floor(rate),
+            flows: reading.flows,
             queue_delay: reading.queue_delay,
-            classes: reading.headroom.len().min(LOAD_CLASSES) as u8,
+            classes: classes as u8,
             headroom,
-        })
+        }
     }
 }
 
-/// Decides which reports of a port are sent over one link.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LoadPacer {
-    told: Option<(Instant, LoadReport)>,
-    free_at: Instant,
+/// What one receiver was told about one key.
+#[derive(Clone, Copy, Debug)]
+struct Told<K> {
+    key: K,
+    used_at: Instant,
     sequence: u8,
+    /// True if the last report said that the port is full, as its receiver judges it.
+    is_full: bool,
+    last: Option<(Instant, LoadReport)>,
 }
 
-impl LoadPacer {
+/// Decides which reports one receiver gets.
+///
+/// A key names what a report is about: a prefix and the port that forwards toward it.
+#[derive(Clone, Debug)]
+pub struct LoadPacer<K> {
+    told: Vec<Told<K>>,
+    free_at: Instant,
+}
+
+impl<K> Default for LoadPacer<K> {
+    fn default() -> LoadPacer<K> {
+        LoadPacer { told: Vec::new(), free_at: Instant::ZERO }
+    }
+}
+
+impl<K: Copy + PartialEq> LoadPacer<K> {
+    /// Records a packet of the receiver that is forwarded by the port that `key` names.
+    ///
+    /// A key beyond [`LOAD_PREFIXES`] takes the place of one without packets for [`LOAD_SENDER_MEMORY`], or is ignored.
+    pub fn on_packet(&mut self, now: Instant, key: K) {
+        let told = Told { key, used_at: now, sequence: 0, is_full: false, last: None };
+        if let Some(known) = self.told.iter_mut().find(|told| told.key == key) {
+            known.used_at = now;
+        } else if self.told.len() < LOAD_PREFIXES {
+            self.told.push(told);
+        } else if let Some(old) = self.told.iter_mut().find(|told| !told.is_used(now)) {
+            *old = told;
+        }
+    }
+
+    /// Returns the keys for which the receiver gets reports.
+    pub fn keys(&self, now: Instant) -> impl Iterator<Item = K> {
+        self.told.iter().filter(move |told| told.is_used(now)).map(|told| told.key)
+    }
+
     /// Returns the report to send now, with its sequence number, or `None` if none is due.
     ///
-    /// `capacity` is that of the port, `link` the rate of the link to the neighbour. `wire_bytes` is the length of the
-    /// packet that would carry the report. Over any time, the reports take at most a thousandth of the link and one
-    /// packet.
-    pub fn offer(
+    /// `load` returns the present report of a key and its port's capacity. `link` is the rate of the slowest link to the
+    /// receiver, and `wire_bytes` the length of the packet that would carry the report. Over any time, the reports take
+    /// at most a thousandth of the link and one packet, and at most one packet per [`LOAD_INTERVAL`]. A report is due if
+    /// it is the first, if it differs noticeably from the last one, or once a second while its port is full.
+    pub fn next(
         &mut self,
         now: Instant,
-        report: &LoadReport,
-        capacity: Rate,
-        link: Rate,
-        wire_bytes: u64,
-    ) -> Option<LoadReport> {
+        (link, wire_bytes): (Rate, u64),
+        load: impl Fn(&K) -> Option<(LoadReport, Rate)>,
+    ) -> Option<(K, LoadReport)> {
         let share = Rate::from_bps(link.bps() / LINK_SHARE);
         if now < self.free_at || share == Rate::ZERO {
             return None;
         }
-        let is_due = self.told.is_none_or(|(at, told)| now.since(at) >= REFRESH || report.differs(&told, capacity));
-        if !is_due {
-            return None;
-        }
-        self.sequence = self.sequence.wrapping_add(1);
+        let due = |told: &Told<K>| load(&told.key).filter(|(report, of)| told.is_due(now, report, *of));
+        let used = self.told.iter().enumerate().filter(|(_, told)| told.is_used(now));
+        let due = used.filter_map(|(at, told)| Some((told.last.map(|(at, _)| at), at, due(told)?.0)));
+        let (_, at, report) = due.min_by_key(|(last, at, _)| (*last, *at))?;
+        let told = self.told.get_mut(at)?;
+        told.sequence = told.sequence.wrapping_add(1);
+        let report = LoadReport { sequence: told.sequence, ..report };
+        told.is_full = judge(&report, told.is_full);
+        told.last = Some((now, report));
         // The division rounds down, so one nanosecond more keeps the bound exact.
-        self.free_at = now + share.time_for(wire_bytes) + Duration::from_nanos(1);
-        let report = LoadReport { sequence: self.sequence, ..*report };
-        self.told = Some((now, report));
-        Some(report)
+        self.free_at = now + (share.time_for(wire_bytes) + Duration::from_nanos(1)).max(LOAD_INTERVAL);
+        Some((told.key, report))
+    }
+
+    /// True if a report may become due without a further packet of the receiver, at the latest in [`LOAD_INTERVAL`].
+    ///
+    /// That is so until the first report, for two intervals after a packet, and while the last report said that the port
+    /// is full.
+    pub fn is_watched(&self, now: Instant) -> bool {
+        let is_recent = |told: &Told<K>| told.last.is_none() || now.since(told.used_at) <= LOAD_INTERVAL * 2;
+        self.told.iter().any(|told| told.is_used(now) && (told.is_full || is_recent(told)))
+    }
+
+    /// Forgets what the receiver was told, because it has begun a new session.
+    pub fn restart(&mut self) {
+        self.told.iter_mut().for_each(|told| (told.last, told.is_full) = (None, false));
     }
 }
 
+impl<K> Told<K> {
+    fn is_used(&self, now: Instant) -> bool {
+        now.since(self.used_at) <= LOAD_SENDER_MEMORY
+    }
+
+    fn is_due(&self, now: Instant, report: &LoadReport, capacity: Rate) -> bool {
+        self.last.is_none_or(|(at, told)| {
+            let is_full = judge(report, self.is_full);
+            is_full != self.is_full || differs(report, &told, capacity) || is_full && now.since(at) >= REFRESH
+        })
+    }
+}
+
+/// A received report.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     at: Instant,
-    /// Time between the last two reports, or [`REFRESH`] if that is longer.
-    interval: Duration,
-    report: LoadReport,
-}
-
-/// The newest report of each port of each neighbour.
-#[derive(Debug)]
-pub struct HeardLoads {
-    ports: BTreeMap<(PeerId, u16), Heard>,
-    most: usize,
-}
-
-impl HeardLoads {
-    /// Returns an empty set for at most `most` ports.
-    pub fn new(most: usize) -> HeardLoads {
-        HeardLoads { ports: BTreeMap::new(), most }
-    }
-
-    /// Records a report of a neighbour. Returns false if it is older than the one that is known, or the set is full.
-    pub fn insert(&mut self, now: Instant, peer: PeerId, report: LoadReport) -> bool {
-        let key = (peer, report.port);
-        let known = self.ports.get(&key).filter(|heard| heard.is_fresh(now));
-        if known.is_some_and(|heard| report.sequence.wrapping_sub(heard.report.sequence) as i8 <= 0) {
-            return false;
-        }
-        let interval = known.map_or(REFRESH, |heard| now.since(heard.at).max(REFRESH));
-        if self.ports.len() >= self.most && !self.ports.contains_key(&key) {
-            self.ports.retain(|_, heard| heard.is_fresh(now));
-            if self.ports.len() >= self.most {
-                return false;
-            }
-        }
-        self.ports.insert(key, Heard { at: now, interval, report });
-        true
-    }
-
-    /// Returns the newest report of a neighbour's port, unless it is too old.
-    pub fn get(&self, now: Instant, peer: PeerId, port: u16) -> Option<&LoadReport> {
-        self.ports.get(&(peer, port)).filter(|heard| heard.is_fresh(now)).map(|heard| &heard.report)
-    }
-
-    /// Forgets all reports of a neighbour.
-    pub fn remove_peer(&mut self, peer: PeerId) {
-        self.ports.retain(|(other, _), _| *other != peer);
-    }
+    load: TransitLoad,
+    is_full: bool,
 }
 
 impl Heard {
     fn is_fresh(&self, now: Instant) -> bool {
-        now.since(self.at) <= self.interval * LIFETIME
+        now.since(self.at) < LOAD_LIFETIME
+    }
+}
+
+/// The newest report of each peer toward each prefix.
+///
+/// A report counts only for the peer whose session carried it.
+#[derive(Debug, Default)]
+pub struct HeardLoads {
+    /// The reports of each peer, at most [`LOAD_PREFIXES`].
+    peers: BTreeMap<PeerId, Vec<Heard>>,
+}
+
+impl HeardLoads {
+    /// Records a report of a peer.
+    ///
+    /// Returns false if it is older than the one that is known, or if the peer reports too many prefixes.
+    pub fn insert(&mut self, now: Instant, peer: PeerId, load: TransitLoad) -> bool {
+        let heard = self.peers.entry(peer).or_default();
+        let prefix = (load.network, load.length);
+        let known = heard.iter().position(|known| (known.load.network, known.load.length) == prefix);
+        let new = |was_full| Heard { at: now, load, is_full: judge(&load.report, was_full) };
+        if let Some(known) = known.and_then(|at| heard.get_mut(at)) {
+            let is_fresh = known.is_fresh(now);
+            let is_newer = load.report.sequence.wrapping_sub(known.load.report.sequence) as i8 > 0;
+            if is_newer || !is_fresh {
+                *known = new(is_fresh && known.is_full);
+            }
+            return is_newer || !is_fresh;
+        }
+        if heard.len() >= LOAD_PREFIXES {
+            heard.retain(|known| known.is_fresh(now));
+        }
+        let has_room = heard.len() < LOAD_PREFIXES;
+        if has_room {
+            heard.push(new(false));
+        }
+        has_room
+    }
+
+    /// True if a flow of `class` toward `destination` should avoid the peer, by the peer's own newest report.
+    ///
+    /// `guaranteed` is the guarantee that the flow asks for, or zero. Returns false without a report, and
+    /// [`LOAD_LIFETIME`] after the last one. The report of the longest prefix counts.
+    pub fn is_full(
+        &self,
+        now: Instant,
+        peer: PeerId,
+        destination: IpAddr,
+        (class, guaranteed): (ClassId, Rate),
+    ) -> bool {
+        let Some(heard) = self.peers.get(&peer) else { return false };
+        let fresh = heard.iter().filter(|heard| heard.is_fresh(now) && heard.load.contains(destination));
+        let Some(heard) = fresh.max_by_key(|heard| heard.load.length) else { return false };
+        let report = &heard.load.report;
+        if guaranteed == Rate::ZERO || class.0 >= u16::from(report.classes) {
+            return heard.is_full;
+        }
+        report.headroom.get(usize::from(class.0)).is_some_and(|left| bps(*left) < guaranteed.bps())
+    }
+
+    /// Returns the reports that were received, with their peer, their age, and true if the port counts as full.
+    ///
+    /// A report that is older than [`LOAD_LIFETIME`] counts for nothing, and its port is not full.
+    pub fn iter(&self, now: Instant) -> impl Iterator<Item = (PeerId, &TransitLoad, Duration, bool)> {
+        let all = self.peers.iter().flat_map(|(peer, heard)| heard.iter().map(|heard| (*peer, heard)));
+        all.map(move |(peer, heard)| (peer, &heard.load, now.since(heard.at), heard.is_full && heard.is_fresh(now)))
+    }
+
+    /// Forgets all reports of a peer.
+    pub fn remove_peer(&mut self, peer: PeerId) {
+        self.peers.remove(&peer);
     }
 }

@@ -173,6 +173,34 @@ proptest! {
         prop_assert!(!chosen.contains_key(&90));
     }
 
+    /// A route that says that it is full loses flows. One that says that it is not gets no flow that it would not get
+    /// without a report. No answer makes a flow take a route that is not near-equal.
+    #[test]
+    fn load_only_turns_flows_away(seed: u64, routes in 1u16..6, full in any::<u8>(), liar in 0u16..6) {
+        let (mut rng, mut groups) = (Rng::new(seed), AlternateGroups::new());
+        let best = 10_000;
+        let mut near = Vec::new();
+        for route in 0..routes {
+            let (metric, weight) = (best + rng.below(4_000) * u64::from(route > 0), 1 + rng.below(9) as u32);
+            groups.set_route(Instant::ZERO, RouteId(route), facts(1, metric, weight, &[]));
+            near.extend((metric * 100 <= best * 125).then_some(route));
+        }
+        let says_full = |route: u16| full >> route & 1 == 1;
+        for _ in 0..200 {
+            let hash = rng.next_u64();
+            let choose = |is_full: &dyn Fn(u16) -> bool| {
+                groups.choose_unless(DestinationId(1), hash, |route| is_full(route.0)).expect("routes live").0
+            };
+            let (home, chosen) = (choose(&|_| false), choose(&says_full));
+            prop_assert!(near.contains(&chosen));
+            prop_assert_eq!(Some(GroupId(home)), groups.choose(DestinationId(1), hash));
+            prop_assert!(!says_full(chosen) || near.iter().all(|route| says_full(*route)) && chosen == home);
+            prop_assert!(says_full(home) || chosen == home, "only a full route loses flows");
+            let (silent, loud) = (choose(&|of| of != liar && says_full(of)), choose(&|of| of == liar || says_full(of)));
+            prop_assert!(loud != liar || silent == liar, "a report gains no flow");
+        }
+    }
+
     /// The hold-down is the detection time divided by the gain, within its bounds.
     #[test]
     fn flows_return_when_the_gain_has_paid_for_another_death(primary_us in 1_000u64..10_000, more_us in 0u64..10_000) {
