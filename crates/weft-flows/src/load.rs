@@ -94,8 +94,8 @@ fn bps(rate: Rate16) -> u64 {
 pub struct PortReading {
     /// Rate at which IP packets arrived.
     pub arrived: Rate,
-    /// Rate that the port should carry at most.
-    pub target: Rate,
+    /// Rate that the port should carry at most. `None` while its capacity is unknown: it may carry twice its rate.
+    pub target: Option<Rate>,
     /// Rate that could still be guaranteed.
     pub guaranteed_left: Rate,
     /// Number of flows with packets in the interval.
@@ -130,7 +130,7 @@ impl LoadMeter {
         let average = |before: Rate| (before.bps() * (RATE_GAIN - 1) + reading.arrived.bps()) / RATE_GAIN;
         let rate = self.rate.map_or(reading.arrived, |before| Rate::from_bps(average(before)));
         self.rate = Some(rate);
-        let left = Rate::from_bps(reading.target.bps().saturating_sub(rate.bps()));
+        let left = reading.target.map_or(rate, |target| Rate::from_bps(target.bps().saturating_sub(rate.bps())));
         let classes = reading.classes.min(LOAD_CLASSES);
         let mut headroom = [Rate16::ZERO; LOAD_CLASSES];
         for (class, field) in headroom.iter_mut().enumerate().take(classes) {

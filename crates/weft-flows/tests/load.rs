@@ -209,10 +209,11 @@ fn bad_fields_are_refused() {
 #[test]
 fn the_rate_follows_and_each_class_has_its_headroom() {
     let (mut meter, mut rng) = (LoadMeter::new(3), Rng::new(4));
-    let (target, guaranteed_left) = (Rate::from_mbps(100), Rate::from_mbps(7));
+    let (known, guaranteed_left) = (Rate::from_mbps(100), Rate::from_mbps(7));
     let queue_delay = Duration::from_millis(2);
     for _ in 0..200 {
         let (arrived, guaranteed_classes) = (Rate::from_mbps(rng.below(150)), rng.below(256) as u8);
+        let target = rng.chance(0.8).then_some(known);
         let reading =
             PortReading { arrived, target, guaranteed_left, flows: 5, queue_delay, classes: 9, guaranteed_classes };
         let report = (0..20).map(|_| meter.sample(&reading)).last().expect("20 reports");
@@ -223,7 +224,10 @@ fn the_rate_follows_and_each_class_has_its_headroom() {
             let headroom = headroom.rate().expect("finite").bps();
             match guaranteed_classes >> class & 1 {
                 1 => assert!(headroom.abs_diff(7_000_000) < 7_000),
-                _ => assert!(headroom.abs_diff(100_000_000u64.saturating_sub(rate)) < 200_000),
+                _ => {
+                    let left = target.map_or(rate, |_| 100_000_000u64.saturating_sub(rate));
+                    assert!(headroom.abs_diff(left) < 200_000, "{headroom} of {left}");
+                }
             }
         }
     }

@@ -47,5 +47,5 @@ pub use snapshot::{
     FlowSnapshot, MemberSnapshot, OwnedPrefix, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, SensedSnapshot,
     Snapshot, VpnSnapshot, VpnTotals,
 };
-pub use transit::{TransitConfig, TransitTotals};
+pub use transit::{Alternate, HeardLoadView, TransitConfig, TransitTotals};
 pub use trust::{CertifiedPeer, Rejection, RevokeError, TrustConfig};

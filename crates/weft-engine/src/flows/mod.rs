@@ -13,7 +13,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use promises::{VpnPromises, request_of};
 use weft_core::service::{MemberId, Service};
+use weft_flows::ClassId;
 use weft_flows::admission::{AdmissionControl, AdmissionEvent, FlowRoutes, PassingSignal, RouteNo, SignalVerdict};
+use weft_flows::class::DEFAULT_CLASS;
 use weft_flows::router::{FlowRouter, GrantHolder, GrantKey, PacketFacts, Passage, Standing};
 use weft_flows::table::{FlowRecord, FlowRef, PathSeen};
 use weft_units::{Instant, PeerId, Rate, VpnId};
@@ -119,6 +121,15 @@ impl Flowing {
         let Flowing { router: Some(router), admission, own_name, names, .. } = self else { return None };
         let packet = facts(seen, near(origin, own_name, names), name(names, peer));
         router.standing(now, flow, (&packet, route_of(peer)), admission)
+    }
+
+    /// Returns the class of a host's new flow toward `peer`, and the guarantee that the flow asks for.
+    ///
+    /// Without flow state, the flow has the default class.
+    pub fn asks(&self, peer: PeerId, seen: &Seen) -> (ClassId, Rate) {
+        let Flowing { router: Some(router), own_name, names, .. } = self else { return (DEFAULT_CLASS, Rate::ZERO) };
+        let asked = router.would_ask(&facts(seen, own_name, name(names, peer)));
+        (asked.class, asked.guaranteed)
     }
 
     /// Counts a packet that arrived from `peer` for a host here. Returns its flow and direction.

@@ -127,6 +127,7 @@ impl Engine {
     /// Applies VPNs that were checked, and makes the default VPN from the peers' own prefixes.
     pub(super) fn set_vpns(&mut self, now: Instant, vpns: Vec<VpnConfig>) {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
+        self.vpns.resolve_alternates();
         self.vpns.set_others(vpns, |key| self.sessions.peer_by_key(key));
         for index in 0..self.peers.len() {
             self.give_entries(now, PeerId(index as u16));
@@ -154,6 +155,7 @@ impl Engine {
     /// Updates relayed routes and VPNs after a peer was added or removed, or after its prefixes changed.
     pub(super) fn on_peer_changed(&mut self, now: Instant, peer: PeerId) {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
+        self.vpns.resolve_alternates();
         self.give_entries(now, peer);
         self.set_routes(now);
         self.refresh_access(peer);

@@ -405,6 +405,8 @@ impl Engine {
         // The calls above may change peers. Some timed work of a peer depends on the state of its paths and has no
         // stored deadline, so the changed peers are examined again.
         self.attend_peers(now);
+        self.refresh_next_hops(now);
+        self.tell_loads(now);
         self.signal.handle_timeout(now, &mut self.events.queue);
         self.hosts.flows.handle_timeout(now);
         self.refresh_inner_mtu(now);
@@ -518,6 +520,7 @@ impl Engine {
             self.drill_deadline(),
             self.overlay.next_timeout(),
             self.hosts.flows.next_timeout(now),
+            self.vpns.transit.as_ref().and_then(|transit| transit.loads.next_timeout()),
         ];
         self.peers.next_timeout(now).into_iter().chain(others.into_iter().flatten()).min()
     }

@@ -1,14 +1,20 @@
-//! Support for routing protocols on this machine: learnt prefixes, multicast, and frequent probes.
+//! Next hops of packets, and support for routing protocols on this machine: learnt prefixes, multicast, frequent probes.
 //!
 //! The program passes changes of routes in batches of limited size, so that many routes never hold up packets. Each
 //! change costs one step in a trie, whatever the number of prefixes.
 
 use super::Engine;
-use crate::api::{LearntChange, LearntRefusal};
+use crate::api::{Alternate, LearntChange, LearntRefusal};
+use crate::flows::Seen;
 use core::net::IpAddr;
 use weft_core::pool::BufId;
 use weft_units::{Duration, Instant, PeerId, VpnId};
+use weft_wire::ip::IpView;
 use weft_wire::super_packet::SuperPacket;
+use weft_wire::virtio::VNET_HEADER_LEN;
+
+/// Random stream that seeds the spreading of flows over next hops.
+const ALTERNATES_STREAM: u64 = (u32::MAX as u64) + 2;
 
 impl Engine {
     /// Applies one change of a route by a routing protocol.
@@ -53,6 +59,43 @@ impl Engine {
     /// This interval determines the time until a silent failure is detected, even while no packets pass.
     pub fn set_probe_pace(&mut self, now: Instant, peer: PeerId, pace: Option<Duration>) {
         self.with_peer(now, peer.0.into(), |peer, _| peer.session.probe_pace = pace);
+    }
+
+    /// Sets the further next hops toward prefixes of the default VPN, in place of earlier ones.
+    ///
+    /// A new flow toward such a prefix takes the owner or an alternate, whichever has a port that is not full. An
+    /// alternate whose peer does not exist, or whose prefix no other peer has, is ignored.
+    pub fn set_alternates(&mut self, alternates: &[Alternate]) {
+        let peer = |of: &Alternate| Some((of.prefix, self.sessions.peer_by_key(&of.peer)?));
+        let resolved = alternates.iter().filter_map(peer).collect();
+        self.vpns.set_alternates(resolved, self.rng.split(ALTERNATES_STREAM).next_u64());
+    }
+
+    /// Updates which next hops toward the same prefix answer.
+    pub(super) fn refresh_next_hops(&mut self, now: Instant) {
+        let Engine { peers, vpns, .. } = self;
+        if let Some(hops) = &mut vpns.next_hops {
+            hops.refresh(now, |peer| peers.get(usize::from(peer.0)).and_then(|peer| peer.one_way_delay()));
+        }
+    }
+
+    /// Returns the next hop of a packet from a host: the owner of its destination, or an alternate.
+    pub(super) fn next_hop(
+        &mut self,
+        now: Instant,
+        (vpn, owner): (VpnId, PeerId),
+        buf: BufId,
+        destination: IpAddr,
+    ) -> PeerId {
+        if self.vpns.next_hops.is_none() || vpn != VpnId::DEFAULT {
+            return owner;
+        }
+        let packet = self.pool.bytes(buf).get(VNET_HEADER_LEN..).and_then(|bytes| IpView::parse(bytes).ok());
+        let Some(packet) = packet else { return owner };
+        let key = packet.flow_key();
+        let seen = Seen { vpn, key, dscp: packet.tos >> 2, packets: 1, bytes: 0 };
+        let flows = &self.hosts.flows;
+        self.vpns.next_hop(now, &key, destination, || flows.asks(owner, &seen)).unwrap_or(owner)
     }
 
     /// Queues a copy of a multicast packet for each member of its VPN that has a session.

@@ -5,12 +5,16 @@
 
 use super::Engine;
 use super::tun::parse_tun;
-use crate::api::{TransitConfig, TransitTotals};
+use crate::api::{HeardLoadView, Prefix, TransitConfig, TransitTotals};
 use crate::peer::inbound::egress::Front;
 use crate::units::{Origin, Whole};
 use crate::vpn::Transit;
+use alloc::vec::Vec;
 use weft_core::pool::BufId;
+use weft_flows::Classes;
+use weft_flows::load::{LOAD_LIFETIME, TransitLoad};
 use weft_units::{Instant, PeerId, VpnId};
+use weft_wire::er_sig::Rate16;
 use weft_wire::ip::{IcmpError, IpVersion, IpView, icmp_error, lower_hop_limit};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
@@ -23,8 +27,9 @@ const DONT_FRAGMENT: u8 = 0x40;
 impl Engine {
     /// Starts, changes or stops (`None`) transit: the forwarding of packets from peer to peer.
     pub fn set_transit(&mut self, now: Instant, config: Option<TransitConfig>) {
-        let totals = self.transit_totals().unwrap_or_default();
-        self.vpns.transit = config.map(|config| Transit::new(now, config, totals));
+        let (totals, loads) =
+            self.vpns.transit.take().map(|transit| (transit.totals, transit.loads)).unwrap_or_default();
+        self.vpns.transit = config.map(|config| Transit::new(now, config, totals, loads));
     }
 
     /// Returns the counters of transit, or `None` if it is off.
@@ -86,6 +91,9 @@ impl Engine {
             transit.totals.packets += 1;
             transit.totals.bytes += (len - VNET_HEADER_LEN) as u64;
         }
+        if let Some(destination) = front.destination {
+            self.vpns.on_forwarded(now, (from, next), vpn, destination);
+        }
         match self.may_wait(now, buf) {
             Some(buf) => self.enqueue_from(now, Origin::Peer(from), next, Whole { vpn, buf, shape }),
             None => self.hosts.no_buffer_packets += 1,
@@ -113,6 +121,53 @@ impl Engine {
         });
         self.pool.put(buf, memory);
         Some(buf)
+    }
+
+    /// Measures the ports that transit uses, and tells their loads to the peers that send through them.
+    pub(super) fn tell_loads(&mut self, now: Instant) {
+        if !self.vpns.transit.as_mut().is_some_and(|transit| transit.loads.begin_look(now)) {
+            return;
+        }
+        let (mut port, mut receiver) = (0, None);
+        while let Some(at) = self.vpns.transit.as_ref().and_then(|transit| transit.loads.next_port(now, port)) {
+            self.with_peer(now, at, |p, cx| p.look_at_port(cx));
+            port = at + 1;
+        }
+        while let Some(peer) = self.vpns.transit.as_ref().and_then(|transit| transit.loads.next_receiver(receiver)) {
+            receiver = Some(peer);
+            let index = usize::from(peer.0);
+            let link = self.peers.get(index).and_then(|peer| peer.slowest_link());
+            let Some((transit, link)) = self.vpns.transit.as_mut().zip(link) else { continue };
+            if let Some(load) = transit.loads.next_report(now, peer, link) {
+                self.with_peer(now, index, |p, _| p.tell_load(load));
+            }
+        }
+        if let Some(transit) = &mut self.vpns.transit {
+            transit.loads.end_look(now);
+        }
+    }
+
+    /// Returns the reports about their ports that peers have sent, with their ages.
+    pub fn heard_loads(&self, now: Instant) -> Vec<HeardLoadView> {
+        let built_in = Classes::built_in();
+        let classes = self.hosts.flows.router.as_deref().map_or(&built_in, |router| router.classes());
+        let rate = |rate: Rate16| rate.rate().unwrap_or_default();
+        let heard = self.vpns.heard.iter(now).filter_map(|(peer, load, age, is_full)| {
+            let TransitLoad { network: address, length, report } = *load;
+            let headroom = classes.names().zip(report.headroom).take(report.classes.into());
+            Some(HeardLoadView {
+                peer: self.peer_name(peer)?.into(),
+                prefix: Prefix { address, length },
+                rate: rate(report.rate),
+                flows: report.flows,
+                queue_delay: report.queue_delay,
+                headroom: headroom.map(|(name, left)| (name.into(), rate(left))).collect(),
+                age,
+                counts: age < LOAD_LIFETIME,
+                is_full,
+            })
+        });
+        heard.collect()
     }
 
     /// Returns the ICMP error that says why a packet cannot be forwarded, or `None` if it can.

@@ -37,6 +37,7 @@ impl Engine {
             self.hosts.no_buffer_packets += 1;
             return;
         };
+        let peer = peer.map(|owner| self.next_hop(now, (vpn, owner), buf, destination));
         match peer {
             Some(peer) if planted::is(Fault::VpnNotChecked) => self.enqueue(now, peer, VpnId::DEFAULT, buf, shape),
             Some(peer) => self.enqueue(now, peer, vpn, buf, shape),

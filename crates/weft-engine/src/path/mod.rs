@@ -129,6 +129,8 @@ pub struct Pending {
     pub chirped: bool,
     pub revocations: bool,
     pub overlay: bool,
+    /// True if the load of a port is to be sent.
+    pub load: bool,
     /// Paths whose reports leave by this path. Bit n is the path with index n.
     pub reports: u64,
 }
@@ -152,6 +154,7 @@ impl Pending {
             && !self.chirped
             && !self.revocations
             && !self.overlay
+            && !self.load
             && self.reports == 0
     }
 

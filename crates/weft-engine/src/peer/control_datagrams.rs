@@ -65,6 +65,7 @@ impl Peer {
         eliciting |= self.write_gone(index, &mut writer);
         resend.link = !writer.is_empty() && self.write_link(index, &mut writer);
         eliciting |= resend.link;
+        self.write_load(index, &mut writer);
         self.write_close(index, &mut writer);
         let len = writer.len();
         if len == 0 {
@@ -200,6 +201,20 @@ impl Peer {
         let name = path.link_name.get(..MAX_LINK_NAME).unwrap_or(&path.link_name);
         path.pending.link = writer.write(&Frame::Link(name)).is_err();
         !path.pending.link
+    }
+
+    /// Writes the load of a port. It is not sent again if it is lost: the next report replaces it.
+    ///
+    /// Nodes of older versions skip the frames behind it.
+    fn write_load(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
+        let pending = &mut self.paths[index].pending;
+        if !pending.load || pending.close {
+            return;
+        }
+        let Some(load) = self.control.load else { return pending.load = false };
+        if writer.write(&Frame::Load(load)).is_ok() {
+            (pending.load, self.control.load) = (false, None);
+        }
     }
 
     /// Writes the CLOSE frame. It comes last, because the peer reads no frame after it.

@@ -68,6 +68,12 @@ impl<'a> Egress<'a> {
         if self.flows.router.is_some() {
             self.count_flow(flow, &item);
         }
+        if self.vpns.next_hops.is_some()
+            && item.inner.kind != UnitKind::TailSlice
+            && let Ok(view) = IpView::parse(item.bytes(self.pool))
+        {
+            self.vpns.on_arrived(self.now, (item.vpn, self.peer), &view.flow_key());
+        }
         self.output.add(self.pool, flow, seq, item);
     }
 }

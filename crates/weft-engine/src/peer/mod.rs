@@ -204,7 +204,11 @@ impl Peer {
             self.ingress.openings.on_new_session(cx.now);
         }
         self.control.revocation_sync = RevocationSync::default();
+        if let Some(transit) = &mut cx.vpns.transit {
+            transit.loads.restart(self.id);
+        }
         if fresh {
+            cx.vpns.heard.remove_peer(self.id);
             self.take_back(cx, true);
             self.restart(cx);
             self.restart_loops();
@@ -222,6 +226,7 @@ impl Peer {
             self.session.alone_since = cx.now;
             cx.events.push_back(Event::Lost { peer: self.id, cause });
         }
+        cx.vpns.heard.remove_peer(self.id);
         self.take_back(cx, false);
         self.restart(cx);
         self.call_again(cx);

@@ -2,16 +2,22 @@
 
 use super::{Context, Peer};
 use crate::flows::{Seen, route_of};
+use crate::path::Path;
 use crate::units::Origin;
 use alloc::vec::Vec;
+use weft_flows::FlowClass;
 use weft_flows::admission::CapacityQuantile;
+use weft_flows::load::{LOAD_CLASSES, LOAD_INTERVAL, PortReading, TransitLoad};
+use weft_flows::port::DEFAULT_TARGET_USE;
 use weft_flows::table::{FlowRef, PathSeen};
 use weft_units::{Duration, FlowId, Instant, PathId, PathTier, Rate};
+use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
+use weft_wire::load_report::LOAD_FRAME_MAX;
 
-/// Interval at which a port's load is measured.
+/// Rate of a link of unknown capacity, for the share that load reports take of it.
 ///
-/// *Tuned*: it is shorter than the delay that a voice call tolerates.
-const LOAD_INTERVAL: Duration = Duration::from_millis(20);
+/// *Tuned*: a report each second. A slower link is soon full, and its capacity is then known.
+const ASSUMED_RATE: Rate = Rate::from_mbps(1);
 /// Time over which the capacity that may be guaranteed is measured. *Tuned*: a few fades of a mobile link.
 const JUDGED_OVER: Duration = Duration::from_secs(30);
 /// Quantile of the capacity measured over [`JUDGED_OVER`] that may be guaranteed.
@@ -101,7 +107,7 @@ impl Peer {
     }
 
     /// Measures the port's load, and the rate that may be guaranteed on the paths, if it is time to do so.
-    pub(super) fn look_at_port(&mut self, cx: &mut Context<'_>) {
+    pub fn look_at_port(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         if self.ingress.port.as_ref().is_none_or(|port| port.next_look > now) {
             return;
@@ -113,7 +119,58 @@ impl Peer {
         port.shown.push(now, bundle.carried);
         let reservable = port.shown.value(now).unwrap_or_default().scaled(port.reservable);
         cx.flows.set_reservable(route_of(self.id), reservable);
+        self.measure_transit(cx, bundle.carried);
         self.follow_promises(cx);
+    }
+
+    /// Passes the port's load to transit, which tells it to the peers whose packets leave by this port.
+    fn measure_transit(&self, cx: &mut Context<'_>, carried: Rate) {
+        let Some((transit, port)) = cx.vpns.transit.as_mut().zip(self.ingress.queue.port()) else { return };
+        let (load, route, admission) = (port.load(), route_of(self.id), &cx.flows.admission);
+        let mut paths = self.carrying_paths().peekable();
+        let is_known = paths.peek().is_some() && paths.all(|path| path.rate.capacity().is_some());
+        let left = admission.capacity(route).bps().saturating_sub(admission.granted(route).bps());
+        let classes = cx.flows.router.as_deref().map(|router| router.classes());
+        let asks = |class: &FlowClass| class.treatment.guaranteed > Rate::ZERO;
+        let guaranteed = classes.iter().flat_map(|classes| classes.iter()).take(LOAD_CLASSES);
+        let guaranteed = guaranteed.filter(|(_, class)| asks(class)).fold(0, |set, (id, _)| set | 1 << id.0);
+        let reading = PortReading {
+            arrived: load.arrived,
+            target: is_known.then(|| carried.scaled(DEFAULT_TARGET_USE)),
+            guaranteed_left: Rate::from_bps(left),
+            flows: load.active_flows,
+            queue_delay: load.queue_delay,
+            classes: classes.map_or(1, |classes| classes.iter().count()),
+            guaranteed_classes: guaranteed,
+        };
+        transit.loads.on_measured(self.id, &reading, carried.max(load.arrived));
+    }
+
+    /// Returns the rate of the slowest link to the peer, and the longest datagram with a load report, in IP bytes.
+    ///
+    /// Returns `None` if no path is usable.
+    pub fn slowest_link(&self) -> Option<(Rate, u64)> {
+        let rate = |path: &Path| {
+            let rate = path.rate.capacity().unwrap_or_else(|| path.rate.carried().max(ASSUMED_RATE));
+            path.rate.cap().map_or(rate, |cap| cap.min(rate))
+        };
+        let slowest = self.usable_paths().map(rate).min()?;
+        let outer = self.usable_paths().map(Path::outer_header_len).max().unwrap_or_default();
+        Some((slowest, (HOP_HEADER_LEN + LOAD_FRAME_MAX + TAG_LEN + outer) as u64))
+    }
+
+    /// Queues a report of a port's load for the peer. A report that has not left yet is replaced.
+    pub fn tell_load(&mut self, load: TransitLoad) {
+        let Some(index) = self.fastest_path() else { return };
+        self.control.load = Some(load);
+        self.paths[index].pending.load = true;
+    }
+
+    /// Returns half the RTT of the fastest path that answers, or `None` if the peer does not answer.
+    pub fn one_way_delay(&self) -> Option<Duration> {
+        // Which path of a link is in use may change while the peer answers all the time.
+        let answering = self.paths.iter().filter(|path| path.link_up && path.health.answers());
+        answering.map(|path| path.rtt().smoothed() / 2).min().filter(|_| self.is_established())
     }
 
     /// Gives the queue of each VPN toward the peer the service that admission granted, if the service changed.

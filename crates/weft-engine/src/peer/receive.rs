@@ -268,6 +268,9 @@ impl Peer {
             Frame::LoopMarker { vpn, marker } => self.on_marker(cx, at, vpn, marker),
             Frame::LoopReport { vpn, ref report } => self.on_loop_report(cx, vpn, report),
             Frame::Gone { path } => self.on_gone(cx, path),
+            Frame::Load(load) => {
+                cx.vpns.heard.insert(cx.now, self.id, load);
+            }
             Frame::Neighbour(ref neighbour) => self.control.reach.hear(cx.now, neighbour),
             Frame::Revocation(revocation) => self.on_revocation(cx, revocation),
             Frame::Overlay(message) => self.on_overlay(cx.now, message),
@@ -559,7 +562,7 @@ fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
 fn is_eliciting(frame: &Frame<'_>) -> bool {
     match frame {
         Frame::Report(_) | Frame::Padding | Frame::Pong { .. } | Frame::LoopReport { .. } => false,
-        Frame::Chirped(_) | Frame::Overlay(_) => false,
+        Frame::Chirped(_) | Frame::Overlay(_) | Frame::Load(_) => false,
         Frame::Ping { .. } if planted::is(Fault::PingNotReported) => false,
         Frame::Chirp(chirp) => asks_for_report(chirp),
         _ => true,

@@ -6,15 +6,19 @@ mod check;
 mod entries;
 mod learnt;
 mod leases;
+mod next_hops;
 mod opening;
 mod transit;
+mod transit_loads;
 
 pub use check::check_vpns;
 pub use entries::Admitted;
 pub use learnt::Learnt;
 pub use leases::Leases;
+pub use next_hops::NextHops;
 pub use opening::{GateDecision, News, Openings};
 pub use transit::Transit;
+pub use transit_loads::TransitLoads;
 
 use crate::api::{PeerConfig, Prefix, VpnConfig, VpnTotals};
 use alloc::boxed::Box;
@@ -29,8 +33,10 @@ use weft_core::flow::hash::SeededState;
 use weft_core::ingress::Profile;
 use weft_core::route::prefix_map::PrefixMap;
 use weft_core::service::Service;
+use weft_flows::ClassId;
+use weft_flows::load::HeardLoads;
 use weft_session::PublicKey;
-use weft_units::{PeerId, VpnId};
+use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::ip::FlowKey;
 
 /// A flow at its ingress edge. It includes the VPN, because VPNs may use the same addresses.
@@ -142,13 +148,25 @@ pub struct Vpns {
     pub floods_multicast: bool,
     /// State of transit. `None` if the node never forwards packets from peers to other peers.
     pub transit: Option<Transit>,
+    /// Prefixes of the default VPN with several next hops. `None` if there are none.
+    pub next_hops: Option<Box<NextHops>>,
+    /// Loads of their ports that peers have reported.
+    pub heard: HeardLoads,
 }
 
 impl Vpns {
     pub fn new(seed: u64) -> Vpns {
         let default = Vpn { weight: 1, ..Vpn::default() };
         let others = HashMap::with_hasher(SeededState::new(seed));
-        Vpns { default, others, weights: entries::VpnWeights::default(), floods_multicast: false, transit: None }
+        Vpns {
+            default,
+            others,
+            weights: entries::VpnWeights::default(),
+            floods_multicast: false,
+            transit: None,
+            next_hops: None,
+            heard: HeardLoads::default(),
+        }
     }
 
     #[inline]
@@ -166,9 +184,61 @@ impl Vpns {
         self.get(id).is_some_and(|vpn| vpn.members.binary_search(&peer).is_ok())
     }
 
-    /// True if a source address lies behind a peer in the VPN `id`.
+    /// True if a source address lies behind a peer in the VPN `id`, or if the peer is an alternate of its prefix.
     pub fn is_behind(&self, id: VpnId, peer: PeerId, source: IpAddr) -> bool {
-        self.get(id).and_then(|vpn| vpn.route(source)) == Some(peer)
+        let Some((length, owner)) = self.get(id).and_then(|vpn| vpn.longest(source)) else { return false };
+        let hops = self.next_hops.as_deref().filter(|_| id == VpnId::DEFAULT);
+        owner == peer || hops.is_some_and(|hops| hops.has_member(peer, source, length))
+    }
+
+    /// Returns the next hop of a host's packet in the default VPN, or `None` if its destination has only its owner.
+    ///
+    /// `asks` returns the class of the packet's flow and the guarantee that it asks for.
+    pub fn next_hop(
+        &mut self,
+        now: Instant,
+        key: &FlowKey,
+        destination: IpAddr,
+        asks: impl FnOnce() -> (ClassId, Rate),
+    ) -> Option<PeerId> {
+        let (length, _) = self.default.longest(destination)?;
+        self.next_hops.as_mut()?.next_hop(now, (destination, length), key, &self.heard, asks)
+    }
+
+    /// Records a packet from a peer for a host here, so that its answers take the same next hop.
+    #[inline]
+    pub fn on_arrived(&mut self, now: Instant, (id, peer): (VpnId, PeerId), key: &FlowKey) {
+        if let Some(hops) = self.next_hops.as_mut().filter(|_| id == VpnId::DEFAULT)
+            && let Some((length, _)) = self.default.longest(key.src)
+        {
+            hops.on_arrived(now, peer, key, length);
+        }
+    }
+
+    /// Replaces the alternates. `seed` is the seed of the hash by which flows are spread over next hops.
+    pub fn set_alternates(&mut self, alternates: Vec<(Prefix, PeerId)>, seed: u64) {
+        if alternates.is_empty() {
+            self.next_hops = None;
+        } else if self.next_hops.as_ref().is_none_or(|hops| hops.configured() != alternates) {
+            self.next_hops = Some(Box::new(NextHops::new(alternates, seed)));
+        }
+        self.resolve_alternates();
+    }
+
+    /// Joins each alternate with the owner of its prefix. Call it after the peers' prefixes have changed.
+    pub fn resolve_alternates(&mut self) {
+        let Vpns { default, next_hops: Some(hops), .. } = self else { return };
+        hops.resolve(|prefix| {
+            default.routes.longest(prefix.address).filter(|(length, _)| *length == prefix.length).map(|(_, peer)| peer)
+        });
+    }
+
+    /// Records a packet of the default VPN that is forwarded from one peer to another.
+    pub fn on_forwarded(&mut self, now: Instant, ends: (PeerId, PeerId), id: VpnId, destination: IpAddr) {
+        let length = self.default.longest(destination).filter(|_| id == VpnId::DEFAULT).map(|(length, _)| length);
+        if let (Some(transit), Some(length)) = (&mut self.transit, length) {
+            transit.loads.on_forwarded(now, ends, destination, length);
+        }
     }
 
     /// Returns the peer to which this node forwards a packet from the peer `from`, or `None` if there is none.

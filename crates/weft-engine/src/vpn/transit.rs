@@ -1,6 +1,7 @@
 //! Transit: decides which packets from a peer are forwarded to another peer.
 
 use crate::api::{Prefix, TransitConfig, TransitTotals};
+use crate::vpn::TransitLoads;
 use core::net::IpAddr;
 use weft_core::route::prefix_map::PrefixMap;
 use weft_units::{Duration, Instant};
@@ -12,7 +13,7 @@ const ERRORS_PER_SECOND: u32 = 1_000;
 /// Period over which ICMP errors are counted.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// State of transit: the prefixes behind this node, the ICMP errors sent lately, and counters.
+/// State of transit: the prefixes behind this node, the ICMP errors sent lately, counters, and the loads of ports.
 #[derive(Debug)]
 pub struct Transit {
     config: TransitConfig,
@@ -20,18 +21,20 @@ pub struct Transit {
     /// Start of the present [`PERIOD`], and the number of ICMP errors sent in it.
     errors: (Instant, u32),
     pub totals: TransitTotals,
+    /// Loads of the ports that transit uses, and what the peers were told of them.
+    pub loads: TransitLoads,
 }
 
 impl Transit {
-    /// Returns the state of transit. Its counters continue from `totals`.
-    pub fn new(now: Instant, config: TransitConfig, totals: TransitTotals) -> Transit {
+    /// Returns the state of transit. Its counters continue from `totals`, and the loads of its ports from `loads`.
+    pub fn new(now: Instant, config: TransitConfig, totals: TransitTotals, loads: TransitLoads) -> Transit {
         let mut local = PrefixMap::default();
         let own = config.addresses.iter().map(|&address| Prefix { address, length: u8::MAX });
         for prefix in config.local.iter().copied().chain(own) {
             // The result is ignored, because a prefix may be listed twice.
             let _ = local.insert(prefix.address, prefix.length, ());
         }
-        Transit { config, local, errors: (now, 0), totals }
+        Transit { config, local, errors: (now, 0), totals, loads }
     }
 
     /// Returns the length of the longest prefix behind this node that contains `address`, or `None` if none does.

@@ -12,6 +12,7 @@ use weft_wire::checksum::checksum;
 use weft_wire::frame::{Frame, FrameWriter, Neighbour, ReportCounters};
 use weft_wire::hop::PacketType;
 use weft_wire::inner::{HeaderForm, InnerHeader, PartHeader};
+use weft_wire::load_report::{LoadReport, TransitLoad};
 use weft_wire::loop_data::{LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::Label;
 use weft_wire::train::Chirp;
@@ -361,6 +362,15 @@ pub const CONTROL: &[Kind] = &[
     },
     Kind { name: "gone", make: |d| full(d, |d, _| Frame::Gone { path: PathId(1 + d.rng.below(255) as u8) }) },
     Kind { name: "link", make: |d| full(d, |_, at| Frame::Link(if at % 2 == 0 { "wlan0" } else { "eth0" })) },
+    Kind {
+        name: "load, each of another prefix",
+        make: |d| {
+            full(d, |d, _| {
+                let (network, report) = (Ipv4Addr::from(d.u32()).into(), LoadReport::default());
+                Frame::Load(TransitLoad { network, length: 32, report })
+            })
+        },
+    },
     Kind { name: "control, noise", make: |d| (PacketType::Control, without_goodbye(d.bytes(d.room))) },
     Kind {
         name: "control, small numbers",

@@ -315,6 +315,11 @@ impl FlowRouter {
         first_packet(&self.rules, &self.user_rule, packet)
     }
 
+    /// Returns the treatment that a flow with this first packet would ask for. The flow gets no state.
+    pub fn would_ask(&self, packet: &PacketFacts<'_>) -> Treatment {
+        self.classifier.classify(&self.first_packet(packet)).request.treatment
+    }
+
     /// Classifies a new flow and gives it a state. Returns `None` if the table refuses it.
     fn begin(
         &mut self,

@@ -12,6 +12,7 @@ use probes::Probes;
 use revocation_sync::RevocationSync;
 use watch::Watch;
 use weft_units::{Duration, Instant};
+use weft_wire::load_report::TransitLoad;
 
 /// State of those exchanges of control frames with a peer that take several datagrams.
 pub struct Exchange {
@@ -24,6 +25,8 @@ pub struct Exchange {
     pub reach: ReachableNodes,
     /// Probes to the peer of the current drill, or of the last one.
     pub probes: Option<Probes>,
+    /// Load of a port of this node that the peer is to be told.
+    pub load: Option<TransitLoad>,
 }
 
 impl Exchange {
@@ -35,6 +38,7 @@ impl Exchange {
             bulletin_position: 0,
             reach: ReachableNodes::default(),
             probes: None,
+            load: None,
         }
     }
 
