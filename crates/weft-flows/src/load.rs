@@ -5,8 +5,8 @@
 //! peers. An ingress edge chooses next hops by them ([`HeardLoads::is_full`],
 //! [`AlternateGroups::choose_unless`](crate::alternates::AlternateGroups::choose_unless)).
 //!
-//! A report can only turn new flows away from its sender. A sender that reports an idle port gets the flows that it would
-//! get without a report.
+//! A report can only turn new flows away from its sender. A sender that reports an idle port gets the flows that it
+//! would get without a report.
 
 use crate::ClassId;
 use alloc::collections::BTreeMap;
@@ -197,10 +197,10 @@ impl<K: Copy + PartialEq> LoadPacer<K> {
 
     /// Returns the report to send now, with its sequence number, or `None` if none is due.
     ///
-    /// `load` returns the present report of a key and its port's capacity. `link` is the rate of the slowest link to the
-    /// receiver, and `wire_bytes` the length of the packet that would carry the report. Over any time, the reports take
-    /// at most a thousandth of the link and one packet, and at most one packet per [`LOAD_INTERVAL`]. A report is due if
-    /// it is the first, if it differs noticeably from the last one, or once a second while its port is full.
+    /// `load` returns the present report of a key and its port's capacity. `link` is the rate of the slowest link to
+    /// the receiver, and `wire_bytes` the length of the packet that would carry the report. Over any time, the reports
+    /// take at most a thousandth of the link and one packet, and at most one packet per [`LOAD_INTERVAL`]. A report is
+    /// due if it is the first, if it differs noticeably from the last one, or once a second while its port is full.
     pub fn next(
         &mut self,
         now: Instant,
@@ -227,8 +227,8 @@ impl<K: Copy + PartialEq> LoadPacer<K> {
 
     /// True if a report may become due without a further packet of the receiver, at the latest in [`LOAD_INTERVAL`].
     ///
-    /// That is so until the first report, for two intervals after a packet, and while the last report said that the port
-    /// is full.
+    /// That is so until the first report, for two intervals after a packet, and while the last report said that the
+    /// port is full.
     pub fn is_watched(&self, now: Instant) -> bool {
         let is_recent = |told: &Told<K>| told.last.is_none() || now.since(told.used_at) <= LOAD_INTERVAL * 2;
         self.told.iter().any(|told| told.is_used(now) && (told.is_full || is_recent(told)))

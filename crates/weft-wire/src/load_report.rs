@@ -1,7 +1,7 @@
 //! Reports of the load of a node's port, for the nodes that send to it.
 //!
-//! A [`LoadReport`] states the load of one port. A [`TransitLoad`] adds the prefix toward which the port forwards. It is
-//! the content of a [`Frame::Load`](crate::frame::Frame::Load).
+//! A [`LoadReport`] states the load of one port. A [`TransitLoad`] adds the prefix toward which the port forwards. It
+//! is the content of a [`Frame::Load`](crate::frame::Frame::Load).
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};

@@ -1,4 +1,4 @@
-//! Next hops of packets, and support for routing protocols on this machine: learnt prefixes, multicast, frequent probes.
+//! Next hops of packets, and support for routing protocols: learnt prefixes, multicast, and frequent probes.
 //!
 //! The program passes changes of routes in batches of limited size, so that many routes never hold up packets. Each
 //! change costs one step in a trie, whatever the number of prefixes.

@@ -136,11 +136,6 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Returns the frames that wait on a new path: the name of its link.
-    fn of_new_path() -> Pending {
-        Pending { link: true, ..Pending::default() }
-    }
-
     pub fn is_empty(&self) -> bool {
         self.ping.is_none()
             && self.pongs.is_empty()
@@ -286,7 +281,7 @@ impl Path {
             mtu: PathMtu::new(now, ends.link_mtu, floor),
             pacer: Pacer::default(),
             queues: Queues::default(),
-            pending: Pending::of_new_path(),
+            pending: Pending { link: true, ..Pending::default() },
             markers: VecDeque::new(),
             markers_due: Instant::FAR_FUTURE,
             sent_packets: SentPackets::new(),
@@ -364,7 +359,7 @@ impl Path {
     pub fn restart(&mut self, now: Instant) {
         self.health = Health::new(now);
         self.active = false;
-        self.pending = Pending::of_new_path();
+        self.pending = Pending { link: true, ..Pending::default() };
         self.forget_markers();
         self.sent_packets = SentPackets::new();
         self.waiting.clear();

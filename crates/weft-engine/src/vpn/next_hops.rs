@@ -23,8 +23,8 @@ use weft_wire::ip::FlowKey;
 const REST_OF_ROUTE: Duration = Duration::from_millis(40);
 /// Time until the silent death of a next hop is noticed, for the time after which flows return to it.
 ///
-/// *Tuned*: a busy path is suspect after some round trips. A revived next hop that is not faster than the others gets no
-/// new flow for 32 times as long.
+/// *Tuned*: a busy path is suspect after some round trips. A revived next hop that is not faster than the others gets
+/// no new flow for 32 times as long.
 const DETECTION: Duration = Duration::from_millis(100);
 
 /// A prefix with several next hops.
