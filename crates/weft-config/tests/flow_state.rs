@@ -69,6 +69,26 @@ fn settings(tables: &str) -> Config {
     config.unwrap()
 }
 
+/// Returns the table of a second peer with these keys.
+fn west(keys: &str) -> String {
+    let key = PEER.replacen('8', "9", 1);
+    format!("[[peer]]\nname = \"west\"\npublic-key = \"{key}\"\nprefixes = [\"10.9.0.3/32\"]\n{keys}\n")
+}
+
+#[test]
+fn an_alternate_needs_exactly_the_prefix_of_another_peer() {
+    let config = settings(&west("alternate-for = [\"10.9.0.2/32\"]"));
+    let alternates = config.engine_alternates();
+    assert_eq!(alternates.len(), 1);
+    assert_eq!(
+        (alternates[0].prefix, alternates[0].peer),
+        (config.peers[1].prefixes[0].value, config.peers[0].public_key.value)
+    );
+    accepts(&west("alternate-for = [\"10.9.0.2/32\"]"));
+    refuses(&west("alternate-for = [\"10.9.0.0/30\"]"), 5, &["no other peer has the prefix `10.9.0.0/30`", "`west`"]);
+    refuses(&west("alternate-for = [\"10.9.0.3/32\"]"), 5, &["in `prefixes` and in `alternate-for` of peer `west`"]);
+}
+
 #[test]
 fn a_file_without_the_tables_has_the_built_in_classes() {
     let flows = accepts("");

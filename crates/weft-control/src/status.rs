@@ -26,7 +26,7 @@ pub use link_map::{LinkMap, MapLink, MapMember, MapRoute};
 pub use links::{TcpBundle, UnusedLink};
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use prefixes::{Prefix, Prefixes};
-pub use qos::{FlowExport, Qos, QosClass, QosFlow, QosLoad, QosPort, QosRule, QosUser};
+pub use qos::{FlowExport, Qos, QosClass, QosFlow, QosHeard, QosLoad, QosPort, QosRule, QosUser};
 pub use signal::{Signal, SignalFlow, SignalPeer};
 pub use sockets::{LinkSockets, Sockets, TunDevice};
 pub use vpn::{Vpn, VpnLoop, VpnMember};

@@ -3,7 +3,8 @@
 use super::read::At;
 use super::{Config, TcpFallback};
 use weft_engine::{
-    FlowsConfig, LinkConfig, MemberConfig, OverlayConfig, PeerConfig, Prefix, SignalConfig, TransitConfig, VpnConfig,
+    Alternate, FlowsConfig, LinkConfig, MemberConfig, OverlayConfig, PeerConfig, Prefix, SignalConfig, TransitConfig,
+    VpnConfig,
 };
 use weft_units::VpnId;
 
@@ -77,6 +78,15 @@ impl Config {
     pub fn engine_transit(&self, local: Vec<Prefix>) -> Option<TransitConfig> {
         let addresses = self.tun.addresses.iter().map(|prefix| prefix.address).collect();
         self.flows.router.transit.then_some(TransitConfig { local, addresses })
+    }
+
+    /// Returns the further next hops toward prefixes: the `alternate-for` of the peers.
+    pub fn engine_alternates(&self) -> Vec<Alternate> {
+        let of = |peer: &super::Peer| {
+            let peer_key = peer.public_key.value;
+            peer.alternate_for.iter().map(move |at| Alternate { prefix: at.value, peer: peer_key }).collect::<Vec<_>>()
+        };
+        self.peers.iter().flat_map(of).collect()
     }
 
     /// Returns the settings of the links: for each link one value for UDP and one for TCP.

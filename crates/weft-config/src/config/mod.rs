@@ -190,6 +190,8 @@ pub struct Peer {
     pub groups: Vec<String>,
     /// Inner prefixes behind the peer in the default VPN.
     pub prefixes: Vec<At<Prefix>>,
+    /// Prefixes of other peers toward which this peer forwards as well.
+    pub alternate_for: Vec<At<Prefix>>,
     /// `[policy]` with the overrides of `[peer.policy]`.
     pub policy: Policy,
     /// TCP port at which the peer accepts connections; absent: the peer is reached by UDP alone.

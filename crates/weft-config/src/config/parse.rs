@@ -201,6 +201,7 @@ fn peer(
     let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", host_name::endpoint);
     let via = section.list("via", "[\"hub\"], or over two relays [\"hub > far\"]", route::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
+    let alternate_for = section.list("alternate-for", "[\"10.9.3.0/24\"]", prefix::parse).unwrap_or_default();
     let groups = section.list("groups", "[\"staff\"]", allow::group_name).unwrap_or_default();
     let tcp = tcp::read_peer(&mut section, endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty()));
     let policy = match section.section("policy", "[peer.policy]") {
@@ -227,6 +228,7 @@ fn peer(
         via,
         groups: groups.into_iter().map(|at| at.value).collect(),
         prefixes,
+        alternate_for,
         policy,
         tcp,
     })

@@ -24,6 +24,9 @@ pub struct Qos {
     pub users: Vec<QosUser>,
     /// The ports, one to each peer.
     pub ports: Vec<QosPort>,
+    /// The last reports about their ports that peers have sent.
+    #[serde(default)]
+    pub heard: Vec<QosHeard>,
     /// Classes, in the order of their numbers.
     pub classes: Vec<QosClass>,
     /// Rules, in the order in which they are tried.
@@ -126,6 +129,28 @@ pub struct QosLoad {
     ///
     /// The target is a fraction of the port's capacity.
     pub headroom_bps: u64,
+}
+
+/// The last report that a peer has sent about one of its ports.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct QosHeard {
+    /// Name of the peer.
+    pub peer: String,
+    /// Prefix toward which the peer forwards by this port.
+    pub prefix: String,
+    /// Rate at which packets arrive at the port, in bit/s.
+    pub arrived_bps: u64,
+    /// Flows that sent in the 20 ms before the report.
+    pub flows: u32,
+    /// Queueing delay that 95 % of the packets did not exceed, in milliseconds.
+    pub delay_ms: f64,
+    /// Rate that flows of each class could still be granted, in bit/s.
+    pub headroom_bps: Vec<(String, u64)>,
+    /// Time since the report arrived, in milliseconds.
+    pub age_ms: u64,
+    /// `free`: new flows may take the port; `full`: they avoid it; `too-old`: the report counts for nothing.
+    pub state: String,
 }
 
 /// A class.

@@ -34,6 +34,7 @@ const SHOWN: &[&str] = &[
     "peer.endpoints",
     "peer.via",
     "peer.prefixes",
+    "peer.alternate-for",
     "peer.tcp",
     "peer.tcp-name",
     "tcp.listen",

@@ -149,7 +149,28 @@ fn ports(qos: &Qos) -> String {
             row([String::new(), class.clone(), String::new(), String::new(), String::new()], load);
         }
     }
-    if table.is_empty() { "no peers\n".to_owned() } else { table.to_string() }
+    let ports = if table.is_empty() { "no peers\n".to_owned() } else { table.to_string() };
+    if qos.heard.is_empty() { ports } else { format!("{ports}\n{}", heard(qos)) }
+}
+
+/// Returns the table of the reports about their ports that peers have sent.
+fn heard(qos: &Qos) -> String {
+    let headings = ["REPORTED BY", "TOWARD", "STATE", ">ARRIVES", ">DELAY", ">FLOWS", ">AGE", "HEADROOM"];
+    let mut table = Table::new(&headings).give_way(&["FLOWS", "ARRIVES", "HEADROOM"], &["REPORTED BY", "TOWARD"]);
+    for report in &qos.heard {
+        let headroom = report.headroom_bps.iter().map(|(class, left)| format!("{class} {}", rate(*left)));
+        table.row([
+            report.peer.clone(),
+            report.prefix.clone(),
+            report.state.replace('-', " "),
+            rate(report.arrived_bps),
+            format!("{:.1} ms", report.delay_ms),
+            report.flows.to_string(),
+            format!("{:.1} s", report.age_ms as f64 / 1e3),
+            headroom.collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    table.to_string()
 }
 
 fn classes(qos: &Qos) -> String {

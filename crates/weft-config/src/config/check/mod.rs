@@ -34,6 +34,7 @@ pub fn settings(config: &Config, report: &Report) {
     link_names(config, report);
     peers(config, report);
     prefixes(config, report);
+    alternates(config, report);
     inner_families(config, report);
     vpns::check(config, report);
     proxies::check(config, report);
@@ -187,6 +188,25 @@ pub(super) fn bits_behind_length(at: &At<Prefix>, report: &Report) {
     }
 }
 
+/// Reports an alternate whose prefix belongs to no other peer: it would have no effect.
+fn alternates(config: &Config, report: &Report) {
+    for peer in &config.peers {
+        for at in &peer.alternate_for {
+            bits_behind_length(at, report);
+            let (value, written) = (prefix::trimmed(at.value), prefix::text(at.value));
+            let has = |other: &Peer| other.prefixes.iter().any(|of| prefix::trimmed(of.value) == value);
+            let name = &peer.name.value;
+            let message = match has(peer) {
+                true => format!("the prefix `{written}` is in `prefixes` and in `alternate-for` of peer `{name}`"),
+                false if config.peers.iter().any(has) => continue,
+                false => format!("no other peer has the prefix `{written}`, for which peer `{name}` is an alternate"),
+            };
+            let help = "put exactly this prefix into `prefixes` of one peer, and into `alternate-for` of the others";
+            report.error(at.span.clone(), message, Some(help.to_owned()));
+        }
+    }
+}
+
 fn prefixes(config: &Config, report: &Report) {
     for (i, peer) in config.peers.iter().enumerate() {
         for at in &peer.prefixes {
@@ -198,7 +218,7 @@ fn prefixes(config: &Config, report: &Report) {
                     "the prefix `{written}` belongs to two peers, `{}` and `{}`",
                     other.name.value, peer.name.value
                 );
-                let help = "assign each prefix to one peer; a longer prefix may lie inside a shorter one";
+                let help = "assign each prefix to one peer; for others that forward toward it, use `alternate-for`";
                 report.error(at.span.clone(), message, Some(help.to_owned()));
             }
             let own = |own: &&Prefix| own.address == value.address && value.length == prefix::host_bits(value.address);

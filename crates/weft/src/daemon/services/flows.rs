@@ -18,10 +18,11 @@ pub fn set(engine: &mut Engine, now: Instant, config: &Config, own: Option<&Cert
     })
 }
 
-/// Configures the forwarding of packets from peer to peer (transit).
+/// Configures the forwarding of packets from peer to peer (transit), and next hops toward prefixes beside their owners.
 ///
 /// `outside` are the networks of this machine: packets to them are passed to the kernel.
 pub fn set_transit(engine: &mut Engine, now: Instant, config: &Config, outside: &Outside) {
     let local = outside.networks.clone();
     engine.set_transit(now, config.engine_transit(local));
+    engine.set_alternates(&config.engine_alternates());
 }

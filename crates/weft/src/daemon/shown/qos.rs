@@ -1,8 +1,8 @@
 //! The state of flows, users and ports as `weft qos` shows it.
 
 use crate::daemon::services::signalling;
-use crate::status::{self, Qos, QosClass, QosFlow, QosLoad, QosPort, QosRule, QosUser};
-use weft_engine::{Engine, FlowListing, FlowView, PortView, UserView};
+use crate::status::{self, Qos, QosClass, QosFlow, QosHeard, QosLoad, QosPort, QosRule, QosUser};
+use weft_engine::{Engine, FlowListing, FlowView, HeardLoadView, PortView, UserView};
 use weft_flows::port::PortLoad;
 use weft_flows::router::FlowVerdict;
 use weft_flows::rules::{FlowRule, RuleKey, RuleMatch};
@@ -26,6 +26,7 @@ pub fn qos(engine: &Engine, now: Instant, listing: FlowListing) -> Option<Qos> {
         flows: flows.iter().map(|view| flow(now, view)).collect(),
         users: users.into_iter().map(user).collect(),
         ports: engine.port_views(now).into_iter().map(port).collect(),
+        heard: engine.heard_loads(now).into_iter().map(heard).collect(),
         classes: router.classes().iter().map(|(_, of)| class(of)).collect(),
         rules: router.rules().rules().iter().map(rule).collect(),
     })
@@ -113,6 +114,24 @@ fn port(view: PortView) -> QosPort {
         policed: view.policed,
         load: load(&view.load),
         classes: view.classes.iter().map(|(name, of)| (name.clone(), load(of))).collect(),
+    }
+}
+
+fn heard(view: HeardLoadView) -> QosHeard {
+    let state = match (view.counts, view.is_full) {
+        (false, _) => "too-old",
+        (true, true) => "full",
+        (true, false) => "free",
+    };
+    QosHeard {
+        peer: view.peer,
+        prefix: format!("{}/{}", view.prefix.address, view.prefix.length),
+        arrived_bps: view.rate.bps(),
+        flows: view.flows,
+        delay_ms: view.queue_delay.as_secs_f64() * 1e3,
+        headroom_bps: view.headroom.into_iter().map(|(class, left)| (class, left.bps())).collect(),
+        age_ms: u64::try_from(view.age.as_millis()).unwrap_or(u64::MAX),
+        state: state.to_owned(),
     }
 }
 
