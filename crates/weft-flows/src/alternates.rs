@@ -303,12 +303,15 @@ impl AlternateGroups {
             self.return_to_primary(now, route);
         }
         while let Some(destination) = self.stale.pop_first() {
-            let routes = self.destinations.get(&destination).cloned().unwrap_or_default();
+            let routes = self.destinations.get_mut(&destination).map(core::mem::take).unwrap_or_default();
             for route in &routes {
                 let standby = self.best_standby(*route, &routes);
                 if let Some(Some(entry)) = self.routes.get_mut(usize::from(route.0)) {
                     entry.standby = standby;
                 }
+            }
+            if let Some(known) = self.destinations.get_mut(&destination) {
+                *known = routes;
             }
         }
     }

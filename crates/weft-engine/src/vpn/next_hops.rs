@@ -21,6 +21,10 @@ use weft_wire::ip::FlowKey;
 /// *Tuned*: routes are near-equal if one is at most 25 % slower than the other. A next hop that is 10 ms farther away
 /// than the nearest one is then still used.
 const REST_OF_ROUTE: Duration = Duration::from_millis(40);
+/// Change of a next hop's delay from which the metric of its route is changed.
+///
+/// *Tuned*: a fortieth of [`REST_OF_ROUTE`]. Smaller changes would only cause work.
+const DELAY_STEP: Duration = Duration::from_millis(1);
 /// Time until the silent death of a next hop is noticed, for the time after which flows return to it.
 ///
 /// *Tuned*: a busy path is suspect after some round trips. A revived next hop that is not faster than the others gets
@@ -42,10 +46,10 @@ struct SharedPrefix {
 struct HopRoute {
     peer: PeerId,
     destination: DestinationId,
-    /// True once the peer has answered. Before that, the route does not exist for [`AlternateGroups`].
+    /// Delay in the route's metric. Before the peer's first answer, the route does not exist for [`AlternateGroups`].
     ///
     /// A route that existed from the start would count as dead and revived, and would get no flow at first.
-    has_answered: bool,
+    delay: Option<Duration>,
 }
 
 /// The next hop of one flow.
@@ -127,7 +131,7 @@ impl NextHops {
             // The result is ignored: each prefix occurs once.
             let _ = self.prefixes.insert(of.prefix.address, of.prefix.length, at as u16);
             let destination = DestinationId(at as u32);
-            self.routes.extend(of.peers.iter().map(|peer| HopRoute { peer: *peer, destination, has_answered: false }));
+            self.routes.extend(of.peers.iter().map(|peer| HopRoute { peer: *peer, destination, delay: None }));
         }
         self.shared = shared;
     }
@@ -148,15 +152,14 @@ impl NextHops {
     pub fn refresh(&mut self, now: Instant, delay: impl Fn(PeerId) -> Option<Duration>) {
         for (number, route) in self.routes.iter_mut().enumerate() {
             let (delay, id) = (delay(route.peer), RouteId(number as u16));
-            match delay {
-                Some(delay) if !route.has_answered => {
-                    route.has_answered = true;
-                    self.groups.set_route(now, id, facts(route, REST_OF_ROUTE + delay));
+            if let Some(delay) = delay {
+                match route.delay.replace(delay) {
+                    None => self.groups.set_route(now, id, facts(route, REST_OF_ROUTE + delay)),
+                    Some(before) if before.abs_diff(delay) < DELAY_STEP => route.delay = Some(before),
+                    Some(_) => self.groups.set_metric(id, REST_OF_ROUTE + delay),
                 }
-                Some(delay) => self.groups.set_metric(id, REST_OF_ROUTE + delay),
-                None => {}
             }
-            if route.has_answered {
+            if route.delay.is_some() {
                 self.groups.set_component_alive(now, component(route.peer), delay.is_some());
             }
         }
