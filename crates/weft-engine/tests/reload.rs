@@ -5,8 +5,8 @@ mod net;
 
 use net::{PORT, World, address, config, direction};
 use std::net::SocketAddr;
-use weft_engine::{ConfigError, Event, LinkConfig, PeerConfig, Policy};
-use weft_session::PeerError;
+use weft_engine::{CommandError, ConfigError, Event, LinkConfig, PeerConfig, Policy};
+use weft_session::{Identity, PeerError};
 use weft_units::{Duration, PathUse, Rate};
 
 fn ms(n: u64) -> Duration {
@@ -144,6 +144,19 @@ fn a_peer_that_was_removed_comes_back() {
     reload(&mut world, 0, vec![peer], Vec::new());
     world.run_for(ms(2000));
     traffic(&mut world, ms(500));
+}
+
+#[test]
+fn a_name_never_means_a_peer_that_was_removed() {
+    let (mut world, peer) = running();
+    for round in 1..7 {
+        let key = Identity::from_secret([100 + round; 32]).public_key();
+        reload(&mut world, 0, vec![PeerConfig { public_key: key, ..peer.clone() }], Vec::new());
+        assert_eq!(world.nodes[0].reset_peer(world.now, &peer.name), Ok(key), "{round}");
+        reload(&mut world, 0, Vec::new(), Vec::new());
+        let unknown = Err(CommandError::UnknownPeer(Vec::new()));
+        assert_eq!(world.nodes[0].reset_peer(world.now, &peer.name), unknown, "{round}");
+    }
 }
 
 #[test]

@@ -119,6 +119,16 @@ impl Engine {
         self.refresh_access(id);
     }
 
+    /// Returns the number of the present peer with this name.
+    ///
+    /// # Errors
+    /// Fails with [`CommandError::UnknownPeer`], which contains the names of all present peers.
+    pub(super) fn present_peer(&self, name: &str) -> Result<PeerId, CommandError> {
+        let present = || self.peers.iter().filter(|peer| self.is_present(peer));
+        let found = present().find(|peer| peer.config.name == name).map(|peer| peer.id);
+        found.ok_or_else(|| CommandError::UnknownPeer(present().map(|peer| peer.config.name.clone()).collect()))
+    }
+
     /// True if `peer` is present. False if the peer was removed and only its slot remains.
     pub(super) fn is_present(&self, peer: &Peer) -> bool {
         self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id)

@@ -118,12 +118,7 @@ impl Engine {
                 }
                 Ok(Cut::Links(links))
             }
-            DrillTarget::Node(name) => {
-                let present = || self.peers.iter().filter(|peer| self.is_present(peer));
-                let known = || present().map(|peer| peer.config.name.clone()).collect();
-                let peer = present().find(|peer| peer.config.name == *name);
-                peer.map(|peer| Cut::Node(peer.id)).ok_or_else(|| CommandError::UnknownPeer(known()))
-            }
+            DrillTarget::Node(name) => self.present_peer(name).map(Cut::Node),
         }
     }
 

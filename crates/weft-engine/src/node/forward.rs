@@ -181,10 +181,11 @@ impl Engine {
     /// Records that this node sends datagrams of its own on `transmit.link`.
     ///
     /// `path` is the link of their path, which for a relayed route is another one. If `transmit.link` has a rate
-    /// limit and relayed batches wait for it, the paths on `path` send their next data only after the turn of these
-    /// batches.
+    /// limit, the peer's paths on `path` send their next data only when what was sent has left at the limit, and after
+    /// the turn of relayed batches that wait.
     pub(super) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
-        let Some(at) = self.relaying.departures.on_own(now, transmit.link, ip_bytes(transmit)) else { return };
+        let departures = &mut self.relaying.departures;
+        let Some(at) = departures.on_own(now, &self.links, transmit.link, ip_bytes(transmit)) else { return };
         if let Some(peer) = self.peers.get_mut(self.wire.turn) {
             peer.paths.iter_mut().filter(|own| own.link == path).for_each(|own| own.pacer.wait_until(at));
         }

@@ -483,10 +483,8 @@ impl Engine {
     }
 
     fn ping(&mut self, now: Instant, name: &str, id: u32) -> Result<(), CommandError> {
-        let is_present = |p: &&mut Peer| self.sessions.peer_by_key(&p.config.public_key) == Some(p.id);
-        let Some(peer) = self.peers.iter_mut().filter(is_present).find(|p| p.config.name == name) else {
-            return Err(CommandError::UnknownPeer(self.peers.iter().map(|p| p.config.name.clone()).collect()));
-        };
+        let index = usize::from(self.present_peer(name)?.0);
+        let peer = &mut self.peers[index];
         if !peer.is_established() {
             return Err(CommandError::NotEstablished);
         }

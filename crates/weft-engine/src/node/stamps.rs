@@ -81,10 +81,8 @@ impl Engine {
     ///
     /// It then initiates a handshake if there is no session. Returns the peer's key.
     pub fn reset_peer(&mut self, now: Instant, name: &str) -> Result<PublicKey, CommandError> {
-        let found = self.peers.iter().find(|peer| peer.config.name == name);
-        let Some((id, key)) = found.map(|peer| (peer.id, peer.config.public_key)) else {
-            return Err(CommandError::UnknownPeer(self.peers.iter().map(|peer| peer.config.name.clone()).collect()));
-        };
+        let id = self.present_peer(name)?;
+        let key = self.peers[usize::from(id.0)].config.public_key;
         self.sessions.reset_stamps(id);
         self.trust.forget_stamp(&key);
         if self.peers.get(usize::from(id.0)).is_some_and(|peer| !peer.is_established()) {

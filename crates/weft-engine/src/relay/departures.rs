@@ -3,7 +3,8 @@
 //! Peers take turns ([`Turns`]) within the link's `max-rate-up`. Queues are bounded in bytes and age. A link without
 //! a limit queues nothing: the packet loop sends datagrams, in batches, in the same pass in which it received them.
 //! On a link with a limit, this node's own datagrams use up the limit too. Its control datagrams leave at once. Its
-//! data and the relayed datagrams take turns.
+//! data and the relayed datagrams take turns. The limit holds for all peers on the link together: after a peer's data
+//! has left, the next data of that peer waits until all datagrams sent so far have left at the limit.
 
 use super::turns::{Turns, WaitingBatch};
 use crate::links::Links;
@@ -31,6 +32,8 @@ struct Departure {
     link: LinkId,
     cap: Option<Rate>,
     pacer: Pacer,
+    /// Time at which all datagrams sent so far, own and relayed, have left at the limit.
+    all: Pacer,
     turns: Turns,
 }
 
@@ -69,7 +72,13 @@ impl Departures {
         let cap = links.get(link).and_then(|link| link.cap);
         let place = self.links.iter().position(|departure| departure.link == link).unwrap_or_else(|| {
             self.links.retain(|departure| !departure.turns.is_empty() || links.get(departure.link).is_some());
-            self.links.push(Departure { link, cap, pacer: Pacer::default(), turns: Turns::default() });
+            self.links.push(Departure {
+                link,
+                cap,
+                pacer: Pacer::default(),
+                all: Pacer::default(),
+                turns: Turns::default(),
+            });
             self.links.len() - 1
         });
         if let Some(departure) = self.links.get_mut(place) {
@@ -135,6 +144,7 @@ impl Departures {
                 }
                 if let Some(cap) = departure.cap {
                     departure.pacer.consume(now, waiting.ip_bytes, cap);
+                    departure.all.consume(now, waiting.ip_bytes, cap);
                 }
                 (self.next, self.is_turn) = (place + 1, false);
                 return Some(waiting);
@@ -153,13 +163,17 @@ impl Departures {
 
     /// Records that this node's own datagrams left by a link.
     ///
-    /// Returns the time at which this node's next data may leave on the link, if relayed batches wait.
-    pub fn on_own(&mut self, now: Instant, link: LinkId, ip_bytes: u64) -> Option<Instant> {
+    /// Returns the time at which the next data of the same peer may leave by the link, or `None` for a link without a
+    /// limit.
+    pub fn on_own(&mut self, now: Instant, links: &Links, link: LinkId, ip_bytes: u64) -> Option<Instant> {
         self.is_turn = true;
-        let departure = self.links.iter_mut().find(|departure| departure.link == link)?;
-        departure.pacer.consume(now, ip_bytes, departure.cap?);
+        let cap = links.get(link)?.cap?;
+        let place = self.place_of(links, link);
+        let departure = self.links.get_mut(place)?;
+        departure.pacer.consume(now, ip_bytes, cap);
         departure.pacer.wait_at_most(now + MAX_DEBT);
-        departure.ready_at()
+        departure.all.consume(now, ip_bytes, cap);
+        departure.ready_at().max(Some(departure.all.ready_at()))
     }
 
     /// True if a relayed batch leaves before this node's next own datagram.

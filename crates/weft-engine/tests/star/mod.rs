@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::time::{Duration as Time, Instant as Clock};
 use weft_engine::*;
 use weft_session::{Cipher, Identity, PublicKey};
-use weft_units::{Duration, Instant, LinkId, VpnId};
+use weft_units::{Duration, Instant, LinkId, PathUse, Rate, VpnId};
 
 const PORT: u16 = 51_900;
 /// The hub's number among the nodes.
@@ -52,6 +52,8 @@ pub struct Star {
     pub turns: Vec<Time>,
     /// Packets delivered at each node.
     pub delivered: Vec<u64>,
+    /// IP bytes that the hub has sent.
+    pub hub_bytes: u64,
     buffer: Vec<u8>,
     is_relay: bool,
 }
@@ -91,6 +93,7 @@ impl Star {
             delay: Duration::from_millis(10),
             turns: Vec::new(),
             delivered: vec![0; sites + 1],
+            hub_bytes: 0,
             buffer: vec![0; 65_536],
             is_relay,
         };
@@ -162,6 +165,12 @@ impl Star {
         buffer[..transmit.len].to_vec()
     }
 
+    /// Sets the rate limit of the hub's uplink.
+    pub fn limit_hub(&mut self, cap: Rate) {
+        let link = LinkConfig { name: "wan".into(), cap: Some(cap), send: true, allowed: PathUse::default() };
+        self.nodes[HUB].set_links(self.now, vec![link]);
+    }
+
     /// Takes the uplink of a node down and up again.
     pub fn flap(&mut self, node: usize) {
         self.unplug(node);
@@ -209,6 +218,7 @@ impl Star {
         let timeout = engine.next_timeout(now);
         if node == HUB {
             self.turns.push(begin.elapsed());
+            self.hub_bytes += sent.iter().map(|(_, bytes)| bytes.len() as u64 + 28).sum::<u64>();
         }
         for (destination, bytes) in sent {
             let IpAddr::V4(address) = destination.ip() else { continue };
