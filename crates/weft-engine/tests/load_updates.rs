@@ -60,7 +60,7 @@ fn diamond(reports: &[usize], mbps: u64) -> Mesh {
     });
     let now = mesh.now;
     for (end, far) in [(INGRESS, DESTINATION), (DESTINATION, INGRESS)] {
-        mesh.nodes[end].set_alternates(&[Alternate { prefix: network(far), peer: key(OTHER) }]);
+        mesh.nodes[end].set_alternates(now, &[Alternate { prefix: network(far), peer: key(OTHER) }]);
     }
     for transit in [LOADED, OTHER] {
         mesh.nodes[transit].set_transit(now, Some(TransitConfig::default()));
@@ -108,13 +108,18 @@ impl Traffic {
         }
     }
 
-    /// Sends a packet of each flow, runs on under load, and returns how many packets each transit node forwarded.
-    fn send(&mut self, mesh: &mut Mesh, flows: &[u16], loaded: &[usize]) -> [u64; 2] {
+    /// Sends a packet of each flow.
+    fn start(&mut self, mesh: &mut Mesh, flows: &[u16]) {
         for port in flows {
             let bytes = 50 + self.rng.below(400) as usize;
             let to = host(DESTINATION, 1);
             mesh.send_raw(INGRESS, &net::udp(host(INGRESS, 1), to, *port, u64::from(*port), bytes));
         }
+    }
+
+    /// Sends a packet of each flow, runs on under load, and returns how many packets each transit node forwarded.
+    fn send(&mut self, mesh: &mut Mesh, flows: &[u16], loaded: &[usize]) -> [u64; 2] {
+        self.start(mesh, flows);
         self.run(mesh, 60, loaded);
         let mut forwarded = [0; 2];
         for (at, node) in [LOADED, OTHER].into_iter().enumerate() {
@@ -266,7 +271,7 @@ impl WithLiar {
     fn new(seed: u8) -> WithLiar {
         let mut liar = Liar::beside_another(seed);
         let alternate = Alternate { prefix: SHARED, peer: Identity::from_secret([99; 32]).public_key() };
-        liar.world.nodes[1].set_alternates(&[alternate]);
+        liar.world.nodes[1].set_alternates(liar.world.now, &[alternate]);
         let mut all = WithLiar { liar, largest: 0, sequence: 0 };
         all.run(500, None);
         all
@@ -358,6 +363,9 @@ fn flows_move_when_their_transit_node_dies_and_not_before() {
     let (mut traffic, mut mesh) = (Traffic::new(4), diamond(&[LOADED, OTHER], 20));
     let flows = traffic.new_flows(24);
     let by = flows_by(&mut traffic, &mut mesh, &flows, LOADED);
+    for _ in 0..20 {
+        assert_eq!(traffic.send(&mut mesh, &by, &[LOADED]), [by.len() as u64, 0], "a full port moves no flow");
+    }
     mesh.wires[0].cut = true;
     for _ in 0..20 {
         traffic.send(&mut mesh, &by, &[]);
@@ -375,12 +383,15 @@ fn reports_take_at_most_a_thousandth_of_the_link_and_none_flow_without_transit()
     let mut heard: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
     let begin = mesh.now;
     for step in 0..200 {
-        traffic.send(&mut mesh, &flows, if step / 5 % 2 == 0 { &[LOADED] } else { &[] });
-        for load in mesh.nodes[INGRESS].heard_loads(mesh.now) {
-            let at = (mesh.now - begin) - load.age;
-            let times = heard.entry(load.peer).or_default();
-            if times.last() != Some(&at) {
-                times.push(at);
+        traffic.start(&mut mesh, &flows);
+        for _ in 0..60 {
+            traffic.run(&mut mesh, 1, if step / 5 % 2 == 0 { &[LOADED] } else { &[] });
+            for load in mesh.nodes[INGRESS].heard_loads(mesh.now) {
+                let at = (mesh.now - begin) - load.age;
+                let times = heard.entry(load.peer).or_default();
+                if times.last() != Some(&at) {
+                    times.push(at);
+                }
             }
         }
     }
@@ -390,4 +401,6 @@ fn reports_take_at_most_a_thousandth_of_the_link_and_none_flow_without_transit()
     // taken as 1 Mbit/s until it is known, and that carries 50 Mbit/s.
     let least = Rate::from_mbps(50).time_for(100 * 1_000);
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] + Duration::from_millis(1) >= least), "{times:?}");
+    let most = (times[times.len() - 1] - times[0]).as_secs_f64() / least.as_secs_f64() + 1.0;
+    assert!(times.len() as f64 <= most, "{} reports, at most {most}", times.len());
 }

@@ -125,7 +125,7 @@ impl LoadMeter {
     /// Returns the report after an interval. Call it every [`LOAD_INTERVAL`].
     ///
     /// The headroom of a class with a guarantee is the rate that could still be guaranteed. That of any other class is
-    /// the rate below the port's target.
+    /// the rate below the port's target. So is that of class 0 always, because receivers judge the port by it.
     pub fn sample(&mut self, reading: &PortReading) -> LoadReport {
         let average = |before: Rate| (before.bps() * (RATE_GAIN - 1) + reading.arrived.bps()) / RATE_GAIN;
         let rate = self.rate.map_or(reading.arrived, |before| Rate::from_bps(average(before)));
@@ -134,7 +134,7 @@ impl LoadMeter {
         let classes = reading.classes.min(LOAD_CLASSES);
         let mut headroom = [Rate16::ZERO; LOAD_CLASSES];
         for (class, field) in headroom.iter_mut().enumerate().take(classes) {
-            let is_guaranteed = reading.guaranteed_classes >> class & 1 == 1;
+            let is_guaranteed = class > 0 && reading.guaranteed_classes >> class & 1 == 1;
             *field = Rate16::floor(if is_guaranteed { reading.guaranteed_left } else { left });
         }
         LoadReport {
@@ -162,7 +162,7 @@ struct Told<K> {
 
 /// Decides which reports one receiver gets.
 ///
-/// A key names what a report is about: a prefix and the port that forwards toward it.
+/// A key names what a report is about. Equal keys may differ in further data: that of the last packet counts.
 #[derive(Clone, Debug)]
 pub struct LoadPacer<K> {
     told: Vec<Told<K>>,
@@ -182,7 +182,7 @@ impl<K: Copy + PartialEq> LoadPacer<K> {
     pub fn on_packet(&mut self, now: Instant, key: K) {
         let told = Told { key, used_at: now, sequence: 0, is_full: false, last: None };
         if let Some(known) = self.told.iter_mut().find(|told| told.key == key) {
-            known.used_at = now;
+            (known.used_at, known.key) = (now, key);
         } else if self.told.len() < LOAD_PREFIXES {
             self.told.push(told);
         } else if let Some(old) = self.told.iter_mut().find(|told| !told.is_used(now)) {

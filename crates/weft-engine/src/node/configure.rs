@@ -113,6 +113,9 @@ impl Engine {
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
         self.overlay.forget_peer(id);
         self.vpns.forget_learnt(id);
+        if let Some(transit) = &mut self.vpns.transit {
+            transit.loads.forget(id);
+        }
         self.hosts.flows.forget_member(id);
         self.diagnosis.facts.forget(id);
         self.sessions.remove_peer(id);

@@ -181,8 +181,7 @@ impl Engine {
     /// Records that this node sends datagrams of its own on `transmit.link`.
     ///
     /// `path` is the link of their path, which for a relayed route is another one. If `transmit.link` has a rate
-    /// limit, the peer's paths on `path` send their next data only when what was sent has left at the limit, and after
-    /// the turn of relayed batches that wait.
+    /// limit, the peer's paths on `path` send their next data only when this node's own datagrams have left at it.
     pub(super) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
         let departures = &mut self.relaying.departures;
         let Some(at) = departures.on_own(now, &self.links, transmit.link, ip_bytes(transmit)) else { return };

@@ -266,6 +266,7 @@ impl Engine {
             for index in 0..self.peers.len() {
                 self.with_peer(now, index, |p, cx| p.on_link_down(cx, link, cause));
             }
+            self.refresh_next_hops(now);
         }
     }
 
@@ -361,6 +362,7 @@ impl Engine {
             }
             if !is_established {
                 self.on_session_closed(now, index);
+                self.refresh_next_hops(now);
             }
         }
         if self.trust.revocations.are_new() {
@@ -519,6 +521,7 @@ impl Engine {
             self.overlay.next_timeout(),
             self.hosts.flows.next_timeout(now),
             self.vpns.transit.as_ref().and_then(|transit| transit.loads.next_timeout()),
+            self.vpns.next_hops.as_ref().and_then(|hops| hops.next_timeout()),
         ];
         self.peers.next_timeout(now).into_iter().chain(others.into_iter().flatten()).min()
     }

@@ -63,12 +63,13 @@ impl Engine {
 
     /// Sets the further next hops toward prefixes of the default VPN, in place of earlier ones.
     ///
-    /// A new flow toward such a prefix takes the owner or an alternate, whichever has a port that is not full. An
-    /// alternate whose peer does not exist, or whose prefix no other peer has, is ignored.
-    pub fn set_alternates(&mut self, alternates: &[Alternate]) {
+    /// A new flow toward such a prefix takes one of the near-equal peers by hash, and another one if that peer reports a
+    /// full port. An alternate whose peer does not exist, or whose prefix no other peer has, is ignored.
+    pub fn set_alternates(&mut self, now: Instant, alternates: &[Alternate]) {
         let peer = |of: &Alternate| Some((of.prefix, self.sessions.peer_by_key(&of.peer)?));
         let resolved = alternates.iter().filter_map(peer).collect();
         self.vpns.set_alternates(resolved, self.rng.split(ALTERNATES_STREAM).next_u64());
+        self.refresh_next_hops(now);
     }
 
     /// Updates which next hops toward the same prefix answer.

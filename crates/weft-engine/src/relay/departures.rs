@@ -3,8 +3,7 @@
 //! Peers take turns ([`Turns`]) within the link's `max-rate-up`. Queues are bounded in bytes and age. A link without
 //! a limit queues nothing: the packet loop sends datagrams, in batches, in the same pass in which it received them.
 //! On a link with a limit, this node's own datagrams use up the limit too. Its control datagrams leave at once. Its
-//! data and the relayed datagrams take turns. The limit holds for all peers on the link together: after a peer's data
-//! has left, the next data of that peer waits until all datagrams sent so far have left at the limit.
+//! data of all peers together gets half of the limit while relayed datagrams wait, and else what they leave.
 
 use super::turns::{Turns, WaitingBatch};
 use crate::links::Links;
@@ -23,6 +22,10 @@ const LEAST_QUEUE_BYTES: u64 = 30_000;
 const MAX_AGE: Duration = Duration::from_millis(200);
 /// Maximum length of a batch, as time at the link's rate limit. A batch holds at least one datagram.
 const BATCH_TIME: Duration = Duration::from_millis(1);
+/// Part of a link's limit that this node's own datagrams get while relayed batches wait.
+///
+/// *Derived*: own and relayed datagrams take turns.
+const OWN_SHARE: f64 = 0.5;
 /// Longest time by which this node's own datagrams may delay relayed ones.
 const MAX_DEBT: Duration = Duration::from_millis(50);
 
@@ -32,8 +35,8 @@ struct Departure {
     link: LinkId,
     cap: Option<Rate>,
     pacer: Pacer,
-    /// Time at which all datagrams sent so far, own and relayed, have left at the limit.
-    all: Pacer,
+    /// Time at which this node's own datagrams have left: at the limit, or at half of it while relayed batches wait.
+    own: Pacer,
     turns: Turns,
 }
 
@@ -76,7 +79,7 @@ impl Departures {
                 link,
                 cap,
                 pacer: Pacer::default(),
-                all: Pacer::default(),
+                own: Pacer::default(),
                 turns: Turns::default(),
             });
             self.links.len() - 1
@@ -144,7 +147,6 @@ impl Departures {
                 }
                 if let Some(cap) = departure.cap {
                     departure.pacer.consume(now, waiting.ip_bytes, cap);
-                    departure.all.consume(now, waiting.ip_bytes, cap);
                 }
                 (self.next, self.is_turn) = (place + 1, false);
                 return Some(waiting);
@@ -172,8 +174,9 @@ impl Departures {
         let departure = self.links.get_mut(place)?;
         departure.pacer.consume(now, ip_bytes, cap);
         departure.pacer.wait_at_most(now + MAX_DEBT);
-        departure.all.consume(now, ip_bytes, cap);
-        departure.ready_at().max(Some(departure.all.ready_at()))
+        let share = if departure.turns.is_empty() { cap } else { cap.scaled(OWN_SHARE) };
+        departure.own.consume(now, ip_bytes, share);
+        Some(departure.own.ready_at())
     }
 
     /// True if a relayed batch leaves before this node's next own datagram.
@@ -199,4 +202,89 @@ impl Departures {
 fn drop_batch(waiting: &WaitingBatch, pool: &mut Pool) -> u64 {
     pool.release(waiting.forward.buf);
     waiting.forward.datagrams() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Forward, LinkConfig, LinkEvent, Transmit};
+    use alloc::vec;
+    use weft_core::pool::Limits;
+    use weft_units::{PathUse, Rng};
+    use weft_wire::relay::{Label, Way};
+
+    const LINK: LinkId = LinkId(1);
+    const PACKET: u64 = 1_200;
+
+    fn links(cap: Rate) -> Links {
+        let config = LinkConfig { name: "wan".into(), cap: Some(cap), send: true, allowed: PathUse::default() };
+        let mut links = Links::new(vec![config]);
+        links.apply(&LinkEvent::Up { link: LINK, name: "wan".into(), mtu: 1_500, ipv4: true, ipv6: false });
+        links
+    }
+
+    fn batch(now: Instant, pool: &mut Pool) -> Option<WaitingBatch> {
+        let (buf, destination) = (pool.alloc_small()?, ([192, 0, 2, 1], 1).into());
+        let transmit = Transmit { link: LINK, destination, source: None, tos: 0, len: 1_172, segment_size: None };
+        let way = Way::new(&[Label(1)]).ok()?;
+        let forward = Forward { buf, start: 0, transmit };
+        Some(WaitingBatch { forward, to: PeerId(9), way, ip_bytes: PACKET, since: now })
+    }
+
+    /// Returns the rates of own data and of relayed data in Mbit/s, over ten seconds.
+    ///
+    /// Each of `peers` own peers always has data. Relayed data arrives at `relayed`. A burst of `control` datagrams
+    /// of this node leaves every two seconds.
+    fn rates(cap: Rate, peers: usize, relayed: Rate, control: usize) -> [f64; 2] {
+        let (links, mut departures) = (links(cap), Departures::default());
+        let mut pool = Pool::new(Limits { small: 4_096, large: 0 });
+        let mut ready = vec![Instant::ZERO; peers];
+        let (mut sent, mut credit, mut turn) = ([0, 0], 0, 0);
+        for us in (0..10_000_000u64).step_by(100) {
+            let now = Instant::from_millis(1_000) + Duration::from_micros(us);
+            credit += relayed.bps();
+            while credit >= PACKET * 8 * 10_000 {
+                credit -= PACKET * 8 * 10_000;
+                if let Some(waiting) = batch(now, &mut pool) {
+                    let (place, buf) = (departures.place_of(&links, LINK), waiting.forward.buf);
+                    departures.push(place, PeerId(8), waiting, &mut pool);
+                    pool.release(buf);
+                }
+            }
+            if us % 2_000_000 == 0 {
+                for _ in 0..control {
+                    departures.on_own(now, &links, LINK, 100);
+                }
+            }
+            loop {
+                let own = (0..peers).map(|nth| (turn + nth) % peers).find(|peer| ready[*peer] <= now);
+                if own.is_none() || departures.has_turn(now) {
+                    let Some(waiting) = departures.pop(now, &links, &mut pool) else { break };
+                    sent[1] += waiting.ip_bytes;
+                    pool.release(waiting.forward.buf);
+                } else if let Some(peer) = own {
+                    ready[peer] = departures.on_own(now, &links, LINK, PACKET).unwrap_or(now);
+                    sent[0] += PACKET;
+                    turn = peer + 1;
+                }
+            }
+        }
+        sent.map(|bytes| bytes as f64 * 8.0 / 1e7)
+    }
+
+    /// Own data of any number of peers and relayed data share the limit, whatever control datagrams leave.
+    #[test]
+    fn own_and_relayed_data_share_the_limit() {
+        let mut rng = Rng::new(3);
+        for _ in 0..20 {
+            let (peers, mbps, control) = (1 + rng.below(40) as usize, 2 + rng.below(50), rng.below(100) as usize);
+            let (cap, load) = (Rate::from_mbps(mbps), 0.2 + rng.unit());
+            let [own, relayed] = rates(cap, peers, cap.scaled(load), control);
+            let [own, relayed] = [own, relayed].map(|rate| rate / mbps as f64);
+            let what =
+                alloc::format!("{peers} peers, {mbps} Mbit/s, load {load:.2}: {own:.2} own, {relayed:.2} relayed");
+            assert!((0.85..1.06).contains(&(own + relayed)), "{what}");
+            assert!(own > 0.38 && relayed > load.min(0.5) * 0.8, "{what}");
+        }
+    }
 }

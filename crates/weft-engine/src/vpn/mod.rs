@@ -206,9 +206,12 @@ impl Vpns {
     }
 
     /// Records a packet from a peer for a host here, so that its answers take the same next hop.
+    ///
+    /// A packet for another peer is ignored.
     #[inline]
     pub fn on_arrived(&mut self, now: Instant, (id, peer): (VpnId, PeerId), key: &FlowKey) {
-        if let Some(hops) = self.next_hops.as_mut().filter(|_| id == VpnId::DEFAULT)
+        let is_here = self.next_hops.is_some() && self.onward(id, peer, key.dst).is_none();
+        if let Some(hops) = self.next_hops.as_mut().filter(|_| id == VpnId::DEFAULT && is_here)
             && let Some((length, _)) = self.default.longest(key.src)
         {
             hops.on_arrived(now, peer, key, length);
@@ -229,14 +232,16 @@ impl Vpns {
     pub fn resolve_alternates(&mut self) {
         let Vpns { default, next_hops: Some(hops), .. } = self else { return };
         hops.resolve(|prefix| {
-            default.routes.longest(prefix.address).filter(|(length, _)| *length == prefix.length).map(|(_, peer)| peer)
+            let mut containing = default.routes.matches(prefix.address);
+            containing.find(|(length, _)| *length == prefix.length).map(|(_, peer)| peer)
         });
     }
 
     /// Records a packet of the default VPN that is forwarded from one peer to another.
     pub fn on_forwarded(&mut self, now: Instant, ends: (PeerId, PeerId), id: VpnId, destination: IpAddr) {
-        let length = self.default.longest(destination).filter(|_| id == VpnId::DEFAULT).map(|(length, _)| length);
-        if let (Some(transit), Some(length)) = (&mut self.transit, length) {
+        if let Some(transit) = self.transit.as_mut().filter(|_| id == VpnId::DEFAULT)
+            && let Some((length, _)) = self.default.longest(destination)
+        {
             transit.loads.on_forwarded(now, ends, destination, length);
         }
     }

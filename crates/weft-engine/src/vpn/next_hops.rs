@@ -53,11 +53,11 @@ struct HopRoute {
 }
 
 /// The next hop of one flow.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct ChosenHop {
     /// Position of the flow's prefix among the shared prefixes.
     shared: u16,
-    group: Option<GroupId>,
+    group: GroupId,
     /// True if the flow began with a packet from a peer. It then takes the peer of the last arrival.
     is_answer: bool,
 }
@@ -71,10 +71,12 @@ pub struct NextHops {
     prefixes: PrefixMap<u16>,
     /// Next hops by the numbers of their routes.
     routes: Vec<HopRoute>,
+    /// Each peer of the routes once, with its delay at the last change.
+    hops: Vec<(PeerId, Option<Duration>)>,
     groups: AlternateGroups,
     flows: FlowTable<FlowKey>,
-    /// Next hops by flow number.
-    chosen: Vec<ChosenHop>,
+    /// Next hops by flow number. `None`: nothing was chosen for the flow yet.
+    chosen: Vec<Option<ChosenHop>>,
 }
 
 impl NextHops {
@@ -87,6 +89,7 @@ impl NextHops {
             shared: Vec::new(),
             prefixes: PrefixMap::default(),
             routes: Vec::new(),
+            hops: Vec::new(),
             groups: AlternateGroups::new(),
             flows: FlowTable::new(seed, MAX_FLOWS),
             chosen: Vec::new(),
@@ -133,6 +136,9 @@ impl NextHops {
             let destination = DestinationId(at as u32);
             self.routes.extend(of.peers.iter().map(|peer| HopRoute { peer: *peer, destination, delay: None }));
         }
+        self.hops = self.routes.iter().map(|route| (route.peer, None)).collect();
+        self.hops.sort_unstable_by_key(|(peer, _)| *peer);
+        self.hops.dedup_by_key(|(peer, _)| *peer);
         self.shared = shared;
     }
 
@@ -150,22 +156,40 @@ impl NextHops {
     ///
     /// The flows of a peer that stops answering move to another one at once.
     pub fn refresh(&mut self, now: Instant, delay: impl Fn(PeerId) -> Option<Duration>) {
-        for (number, route) in self.routes.iter_mut().enumerate() {
-            let (delay, id) = (delay(route.peer), RouteId(number as u16));
+        for at in 0..self.hops.len() {
+            let (peer, before) = self.hops[at];
+            let after = delay(peer);
+            let is_same = match (before, after) {
+                (Some(before), Some(after)) => before.abs_diff(after) < DELAY_STEP,
+                (before, after) => before == after,
+            };
+            if !is_same {
+                self.hops[at].1 = after;
+                self.set_delay(now, peer, after);
+            }
+        }
+        if self.next_timeout().is_some_and(|at| at <= now) {
+            self.groups.poll(now);
+        }
+    }
+
+    /// Returns the time at which flows may return to a next hop that answers again, or `None` if none waits for it.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.groups.next_timeout()
+    }
+
+    /// Updates the routes over a peer. `delay` is `None` while the peer does not answer.
+    fn set_delay(&mut self, now: Instant, peer: PeerId, delay: Option<Duration>) {
+        for (number, route) in self.routes.iter_mut().enumerate().filter(|(_, route)| route.peer == peer) {
+            let id = RouteId(number as u16);
             if let Some(delay) = delay {
                 match route.delay.replace(delay) {
                     None => self.groups.set_route(now, id, facts(route, REST_OF_ROUTE + delay)),
-                    Some(before) if before.abs_diff(delay) < DELAY_STEP => route.delay = Some(before),
                     Some(_) => self.groups.set_metric(id, REST_OF_ROUTE + delay),
                 }
             }
-            if route.delay.is_some() {
-                self.groups.set_component_alive(now, component(route.peer), delay.is_some());
-            }
         }
-        if self.groups.next_timeout().is_some_and(|at| at <= now) {
-            self.groups.poll(now);
-        }
+        self.groups.set_component_alive(now, component(peer), delay.is_some());
     }
 
     /// Returns the next hop of a packet of a host here, or `None` if its destination has one next hop or none answers.
@@ -181,15 +205,15 @@ impl NextHops {
         asks: impl FnOnce() -> (ClassId, Rate),
     ) -> Option<PeerId> {
         let (shared, _) = self.shared_of(to.0, to.1)?;
-        let (at, hash, is_new) = self.look_up(now, key);
-        let known = self.chosen.get(at).filter(|known| !is_new && known.shared == shared);
-        if let Some(current) = known.and_then(|known| self.groups.current(known.group?)) {
+        let (at, hash) = self.look_up(now, key);
+        let known = self.chosen.get(at).copied().flatten().filter(|known| known.shared == shared);
+        if let Some(current) = known.and_then(|known| self.groups.current(known.group)) {
             return self.peer(current.route);
         }
         let asks = asks();
         let is_full = |route: RouteId| self.peer(route).is_some_and(|peer| heard.is_full(now, peer, to.0, asks));
         let group = self.groups.choose_unless(DestinationId(shared.into()), hash, is_full)?;
-        self.set_chosen(at, ChosenHop { shared, group: Some(group), is_answer: false });
+        self.set_chosen(at, ChosenHop { shared, group, is_answer: false });
         self.peer(self.groups.current(group)?.route)
     }
 
@@ -199,28 +223,31 @@ impl NextHops {
     pub fn on_arrived(&mut self, now: Instant, peer: PeerId, key: &FlowKey, length: u8) {
         let Some((shared, of)) = self.shared_of(key.src, length) else { return };
         let Some(nth) = of.peers.iter().position(|member| *member == peer) else { return };
-        let group = Some(GroupId(of.first_route + nth as u16));
-        let (at, _, is_new) = self.look_up(now, &key.reversed());
-        if is_new || self.chosen.get(at).is_none_or(|known| known.is_answer) {
+        let group = GroupId(of.first_route + nth as u16);
+        let (at, _) = self.look_up(now, &key.reversed());
+        if self.chosen.get(at).copied().flatten().is_none_or(|known| known.is_answer) {
             self.set_chosen(at, ChosenHop { shared, group, is_answer: true });
         }
     }
 
-    /// Returns the number of a flow, its hash, and true if the number is new to the flow.
-    fn look_up(&mut self, now: Instant, key: &FlowKey) -> (usize, u64, bool) {
+    /// Returns the number of a flow and its hash. For a new flow, nothing is chosen under its number.
+    fn look_up(&mut self, now: Instant, key: &FlowKey) -> (usize, u64) {
         let id = self.flows.lookup(now, key);
-        let is_new = self.flows.get(id).is_none_or(|entry| entry.packets == 0);
+        let (is_new, at) = (self.flows.get(id).is_none_or(|entry| entry.packets == 0), usize::from(id.0));
         self.flows.count(id, 1, 0);
+        if let Some(of_former_flow) = self.chosen.get_mut(at).filter(|_| is_new) {
+            *of_former_flow = None;
+        }
         // The hash decides in its high bits which route is taken, and the second choice depends on all bits.
         let hash = u64::from(self.flows.hash(key));
-        (usize::from(id.0), hash << 32 | hash, is_new)
+        (at, hash << 32 | hash)
     }
 
     fn set_chosen(&mut self, at: usize, hop: ChosenHop) {
         if self.chosen.len() <= at {
-            self.chosen.resize(at + 1, ChosenHop::default());
+            self.chosen.resize(at + 1, None);
         }
-        self.chosen[at] = hop;
+        self.chosen[at] = Some(hop);
     }
 
     fn peer(&self, route: RouteId) -> Option<PeerId> {
@@ -344,6 +371,39 @@ mod tests {
                     assert_eq!(after.collect::<Vec<_>>(), before);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn answers_follow_also_after_the_owner_has_changed() {
+        let mut rng = Rng::new(10);
+        for seed in 0..50 {
+            let alternates = (1..4).map(|peer| (PREFIX, PeerId(peer))).collect();
+            let (mut hops, heard, now) =
+                (NextHops::new(alternates, seed), HeardLoads::default(), Instant::from_millis(3));
+            let flows: Vec<u64> = (0..20).map(|_| rng.next_u64()).collect();
+            for owner in [0, 5, 6] {
+                hops.resolve(|prefix| (prefix == PREFIX).then_some(PeerId(owner)));
+                hops.refresh(now, |_| Some(Duration::from_millis(5)));
+                // In any order, so that the first flow of the new table is not that with the lowest number.
+                for _ in 0..100 {
+                    let (flow, peer) = (flows[rng.below(20) as usize], PeerId(1 + rng.below(3) as u16));
+                    hops.on_arrived(now, peer, &key(flow).reversed(), 16);
+                    assert_eq!(next(&mut hops, now, &heard, flow), Some(peer), "owner {owner}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flow_that_began_while_no_peer_answered_chooses_when_one_does() {
+        for seed in 0..50 {
+            let (heard, now) = (HeardLoads::default(), Instant::from_millis(3));
+            let mut hops = hops(3, seed, |_| Some(Duration::from_millis(5)));
+            hops.refresh(now, |_| None);
+            assert_eq!(next(&mut hops, now, &heard, seed), None);
+            hops.refresh(now, |peer| (peer == PeerId(2)).then_some(Duration::from_millis(5)));
+            assert_eq!(next(&mut hops, now, &heard, seed), Some(PeerId(2)));
         }
     }
 

@@ -10,12 +10,19 @@ use weft_flows::load::{LOAD_INTERVAL, LOAD_SENDER_MEMORY, LoadMeter, LoadPacer, 
 use weft_units::{Instant, PeerId, Rate};
 use weft_wire::load_report::network_of;
 
-/// What a report is about: a prefix, and the port that forwards toward it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// What a report is about: a prefix, and the port that now forwards toward it.
+#[derive(Clone, Copy, Debug)]
 struct Toward {
     network: IpAddr,
     length: u8,
     port: PeerId,
+}
+
+/// Reports toward one prefix have one sequence, whichever port forwards toward it.
+impl PartialEq for Toward {
+    fn eq(&self, other: &Toward) -> bool {
+        (self.network, self.length) == (other.network, other.length)
+    }
 }
 
 /// A port, by the peer to which it leads.
@@ -119,6 +126,18 @@ impl TransitLoads {
     /// Returns the time of the next look at the ports, or `None` if none is needed before the next packet.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.is_watched.then_some(self.next_look)
+    }
+
+    /// Forgets a peer that was removed: what it was told, and the load of the port to it.
+    pub fn forget(&mut self, peer: PeerId) {
+        let at = usize::from(peer.0);
+        if let Some(pacer) = self.receivers.get_mut(at) {
+            *pacer = LoadPacer::default();
+        }
+        if let Some(port) = self.ports.get_mut(at) {
+            *port = TransitPort { meter: LoadMeter::new(peer.0), used_at: None, measured: None };
+        }
+        self.active.remove(&peer);
     }
 
     /// Forgets what a peer was told, because it has begun a new session.

@@ -24,5 +24,5 @@ pub fn set(engine: &mut Engine, now: Instant, config: &Config, own: Option<&Cert
 pub fn set_transit(engine: &mut Engine, now: Instant, config: &Config, outside: &Outside) {
     let local = outside.networks.clone();
     engine.set_transit(now, config.engine_transit(local));
-    engine.set_alternates(&config.engine_alternates());
+    engine.set_alternates(now, &config.engine_alternates());
 }
