@@ -332,3 +332,51 @@ impl Vpns {
         self.others.iter().find(|(_, vpn)| vpn.name == name).map(|(id, _)| *id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Policy;
+    use alloc::vec;
+    use weft_session::Identity;
+    use weft_units::Rng;
+
+    /// An alternate is found by its exact prefix, whatever longer and shorter prefixes begin at the same address.
+    #[test]
+    fn an_alternate_counts_for_exactly_its_prefix() {
+        let mut rng = Rng::new(12);
+        for _ in 0..200 {
+            let (address, alternate) = (IpAddr::from([10, 16 * rng.below(16) as u8, 0, 0]), PeerId(99));
+            let mut lengths: Vec<u8> = (12..=32).filter(|_| rng.chance(0.3)).collect();
+            lengths.push(12);
+            lengths.sort_unstable();
+            lengths.dedup();
+            let config = |(nth, length): (usize, &u8)| PeerConfig {
+                preshared_key: None,
+                name: alloc::format!("peer{nth}"),
+                public_key: Identity::from_secret([nth as u8 + 1; 32]).public_key(),
+                endpoints: Vec::new(),
+                routes: Vec::new(),
+                prefixes: vec![Prefix { address, length: *length }],
+                policy: Policy::default(),
+            };
+            let configs: Vec<PeerConfig> = lengths.iter().enumerate().map(config).collect();
+            let mut vpns = Vpns::new(1);
+            vpns.set_default(configs.iter().enumerate().map(|(nth, config)| (PeerId(nth as u16), config)));
+            let chosen = rng.below(lengths.len() as u64) as usize;
+            vpns.set_alternates(vec![(Prefix { address, length: lengths[chosen] }, alternate)], 1);
+            for _ in 0..50 {
+                let IpAddr::V4(base) = address else { return };
+                let source =
+                    IpAddr::from((u32::from(base) | (rng.next_u64() as u32 >> (12 + rng.below(20)))).to_be_bytes());
+                let owner = vpns.default.route(source).expect("the shortest prefix contains all");
+                let is_chosen = usize::from(owner.0) == chosen;
+                assert_eq!(
+                    vpns.is_behind(VpnId::DEFAULT, alternate, source),
+                    is_chosen,
+                    "{source} {lengths:?} {chosen}"
+                );
+            }
+        }
+    }
+}
