@@ -239,7 +239,7 @@ impl AlternateGroups {
     /// Chooses as [`AlternateGroups::choose`], but a flow whose route `is_full` takes another near-equal route.
     ///
     /// The other route is chosen by weight among the near-equal routes that are not full. If all of them are full, the
-    /// flow keeps its route. So a route that becomes full loses new flows, and no answer of `is_full` gives a route more
+    /// flow keeps its route. So a route that becomes full loses new flows. No answer of `is_full` gives a route more
     /// flows than `false` does.
     pub fn choose_unless(
         &self,

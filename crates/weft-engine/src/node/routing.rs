@@ -63,8 +63,8 @@ impl Engine {
 
     /// Sets the further next hops toward prefixes of the default VPN, in place of earlier ones.
     ///
-    /// A new flow toward such a prefix takes one of the near-equal peers by hash, and another one if that peer reports a
-    /// full port. An alternate whose peer does not exist, or whose prefix no other peer has, is ignored.
+    /// A new flow toward such a prefix takes one of the near-equal peers by hash, or another one if that peer reports
+    /// a full port. An alternate whose peer does not exist, or whose prefix no other peer has, is ignored.
     pub fn set_alternates(&mut self, now: Instant, alternates: &[Alternate]) {
         let peer = |of: &Alternate| Some((of.prefix, self.sessions.peer_by_key(&of.peer)?));
         let resolved = alternates.iter().filter_map(peer).collect();
