@@ -17,6 +17,8 @@
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
+pub use crate::prefix::WirePrefix;
+use crate::prefix::{is_canonical, parse_prefix, write_prefix};
 use core::net::IpAddr;
 
 /// Format version of revocations and of certificates without groups, in the first byte.
@@ -29,10 +31,6 @@ const CERTIFICATE: u8 = 1;
 const REVOCATION: u8 = 2;
 /// Flag bit of a certificate for [`CertificateClaims::may_relay`].
 const MAY_RELAY: u8 = 1;
-/// Family byte of an IPv4 prefix.
-const IPV4: u8 = 4;
-/// Family byte of an IPv6 prefix.
-const IPV6: u8 = 6;
 
 /// Length of an X25519 public key, in bytes.
 const KEY_LEN: usize = 32;
@@ -54,9 +52,6 @@ pub const MAX_CERTIFICATE_LEN: usize =
     3 + KEY_LEN + 16 + (1 + MAX_NAME_LEN) + (1 + MAX_PREFIXES * (2 + 16)) + SIGNATURE_LEN;
 /// Length of a revocation, in bytes.
 pub const REVOCATION_LEN: usize = 2 + KEY_LEN + 8 + SIGNATURE_LEN;
-
-/// An IP prefix: an address and the prefix length.
-pub type WirePrefix = (IpAddr, u8);
 
 /// The prefixes of a certificate, in their encoded order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,32 +90,6 @@ impl EncodedPrefixes {
         }
         Ok(EncodedPrefixes { entries, count })
     }
-}
-
-pub(crate) fn parse_prefix(r: &mut ByteReader<'_>) -> Result<WirePrefix, WireError> {
-    let (family, length) = (r.u8()?, r.u8()?);
-    let address = match family {
-        IPV4 => IpAddr::from(*r.array::<4>()?),
-        IPV6 => IpAddr::from(*r.array::<16>()?),
-        _ => return Err(WireError::UnknownType),
-    };
-    if is_canonical(&(address, length)) { Ok((address, length)) } else { Err(WireError::Malformed) }
-}
-
-pub(crate) fn write_prefix(w: &mut Writer<'_>, (address, length): WirePrefix) -> Result<(), WireError> {
-    match address {
-        IpAddr::V4(address) => w.put(&[IPV4, length]).and_then(|()| w.put(&address.octets())),
-        IpAddr::V6(address) => w.put(&[IPV6, length]).and_then(|()| w.put(&address.octets())),
-    }
-}
-
-/// True if the prefix length fits the address and no bit behind it is set.
-pub(crate) fn is_canonical(&(address, length): &WirePrefix) -> bool {
-    let (bits, width) = match address {
-        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
-        IpAddr::V6(address) => (address.to_bits(), 128),
-    };
-    length <= width && bits & u128::MAX.checked_shr(length.into()).unwrap_or(0) == 0
 }
 
 /// The groups of a certificate, in rising order and without duplicates.

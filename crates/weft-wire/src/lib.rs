@@ -24,6 +24,7 @@ pub mod load_report;
 pub mod loop_data;
 pub mod overlay;
 pub mod ownership;
+pub mod prefix;
 pub mod quick_start;
 pub mod relay;
 pub mod super_packet;

@@ -5,8 +5,8 @@
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
-use crate::certificate::{is_canonical, parse_prefix, write_prefix};
 use crate::er_sig::Rate16;
+use crate::prefix::{is_canonical, network_of, parse_prefix, write_prefix};
 use core::net::IpAddr;
 use weft_units::Duration;
 
@@ -137,19 +137,4 @@ impl TransitLoad {
         let (network, length) = parse_prefix(r)?;
         Ok(TransitLoad { network, length, report: LoadReport::read(r)? })
     }
-}
-
-/// Returns `address` with all bits behind the first `length` set to zero. `None` if the address has fewer bits.
-pub fn network_of(address: IpAddr, length: u8) -> Option<IpAddr> {
-    let behind = |bits: u8| bits.checked_sub(length).map(u32::from);
-    Some(match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(behind(32)?).unwrap_or(0);
-            IpAddr::V4((u32::from(address) & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(behind(128)?).unwrap_or(0);
-            IpAddr::V6((u128::from(address) & mask).into())
-        }
-    })
 }

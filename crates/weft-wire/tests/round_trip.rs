@@ -11,8 +11,9 @@ use weft_wire::handshake::{CookieReply, HandshakeResponse, Initiation, Initiatio
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
 use weft_wire::inner::{InnerHeader, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
-use weft_wire::load_report::{LOAD_CLASSES, LOAD_FRAME_MAX, LoadReport, TransitLoad, network_of};
+use weft_wire::load_report::{LOAD_CLASSES, LOAD_FRAME_MAX, LoadReport, TransitLoad};
 use weft_wire::loop_data::{Counting, IntervalCount, LoopReport, MARKER_LEN, Marker, OfRun};
+use weft_wire::prefix::network_of;
 use weft_wire::relay::Label;
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::train::{Chirp, MAX_TRAIN};

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use weft_engine::Prefix;
+use weft_wire::prefix::network_of;
 
 /// Parses a prefix and keeps its host bits.
 ///
@@ -26,12 +27,7 @@ pub fn text(prefix: Prefix) -> String {
 /// If the prefix length is greater than 32 or 128 bits, the address stays as it is.
 pub fn trimmed(prefix: Prefix) -> Prefix {
     let length = prefix.length.min(host_bits(prefix.address));
-    let shift = u32::from(host_bits(prefix.address) - length);
-    let address = match prefix.address {
-        IpAddr::V4(a) => IpAddr::V4((a.to_bits() & u32::MAX.checked_shl(shift).unwrap_or(0)).into()),
-        IpAddr::V6(a) => IpAddr::V6((a.to_bits() & u128::MAX.checked_shl(shift).unwrap_or(0)).into()),
-    };
-    Prefix { address, length }
+    Prefix { address: network_of(prefix.address, length).unwrap_or(prefix.address), length }
 }
 
 /// Returns the length of a prefix that contains only `address`: 32 for IPv4, 128 for IPv6.

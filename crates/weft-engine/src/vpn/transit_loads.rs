@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_flows::load::{LOAD_INTERVAL, LOAD_SENDER_MEMORY, LoadMeter, LoadPacer, LoadReport, PortReading, TransitLoad};
 use weft_units::{Instant, PeerId, Rate};
-use weft_wire::load_report::network_of;
+use weft_wire::prefix::network_of;
 
 /// What a report is about: a prefix, and the port that now forwards toward it.
 #[derive(Clone, Copy, Debug)]
