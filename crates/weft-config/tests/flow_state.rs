@@ -85,8 +85,16 @@ fn an_alternate_needs_exactly_the_prefix_of_another_peer() {
         (config.peers[1].prefixes[0].value, config.peers[0].public_key.value)
     );
     accepts(&west("alternate-for = [\"10.9.0.2/32\"]"));
-    refuses(&west("alternate-for = [\"10.9.0.0/30\"]"), 5, &["no other peer has the prefix `10.9.0.0/30`", "`west`"]);
-    refuses(&west("alternate-for = [\"10.9.0.3/32\"]"), 5, &["in `prefixes` and in `alternate-for` of peer `west`"]);
+    refuses(
+        &west("alternate-for = [\"10.9.0.0/30\"]"),
+        5,
+        &["peer `west` is an alternate for the prefix `10.9.0.0/30`, but no other peer has it"],
+    );
+    refuses(
+        &west("alternate-for = [\"10.9.0.3/32\"]"),
+        5,
+        &["both in `prefixes` and in `alternate-for` of peer `west`"],
+    );
 }
 
 #[test]

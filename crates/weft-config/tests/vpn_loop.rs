@@ -66,14 +66,18 @@ fn loop_parameters_out_of_bounds_are_refused_with_their_place() {
         (
             "accumulation",
             "tau = \"0 ms\"",
-            ["16:7: error: `tau` cannot be `0 ms`: the time must be from 1 ms to 60 s", "\"54 ms\""],
+            ["16:7: error: `tau` cannot be `0 ms`: the time `tau` of a loop must be from 1 ms to 60 s", "\"54 ms\""],
         ),
         ("accumulation", "interval = \"61 s\"", ["16:12: error: `interval` cannot be `61 s`", "\"54 ms\""]),
         ("accumulation", "high = -2.0", ["16:8: error: `high` must be a number above 0", "for example high = 2"]),
         ("accumulation", "low = 2.5", ["16:1: error: `low` = 2.5 must be below `high` = ", "high = 2.0 and low = 1.5"]),
         ("accumulation", "hold = 1.5", ["16:1: error: `hold` = 1.5 must be below `increase` = 1", "hold = 0.2"]),
         ("accumulation", "burst = 39", ["16:9: error: `burst` must be a whole number from 40 to 65535", ""]),
-        ("accumulation", "decrease = 0.1", ["16:1: error: unknown key `decrease` in [vpn.loop]", "keys of [vpn.loop]"]),
+        (
+            "accumulation",
+            "decrease = 0.1",
+            ["16:1: error: unknown key `decrease` in [vpn.loop]", "keys that [vpn.loop] may have"],
+        ),
         (
             "aimd-window",
             "decrease = 0.91",
@@ -95,7 +99,7 @@ fn loop_parameters_out_of_bounds_are_refused_with_their_place() {
             "steering = \"on\"",
             ["16:12: error: `steering` cannot be `on`: write one of off, rule, closed-loop", ""],
         ),
-        ("aimd-window", "bta = 0.9", ["16:1: error: unknown key `bta` in [vpn.loop]", "keys of [vpn.loop]"]),
+        ("aimd-window", "bta = 0.9", ["16:1: error: unknown key `bta` in [vpn.loop]", "keys that [vpn.loop] may have"]),
         ("acumulation", "beta = 0.9", ["15:7: error: `law` cannot be `acumulation`", "did you mean `accumulation`?"]),
     ] {
         refuses(&format!("law = \"{law}\"\n{line}"), &expected);

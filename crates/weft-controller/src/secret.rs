@@ -16,7 +16,7 @@ impl Secret {
     /// # Errors
     /// Fails if the kernel has no random numbers.
     pub fn random() -> Result<Secret, String> {
-        let bytes = entropy::seed().map_err(|why| format!("cannot read random numbers from /dev/urandom: {why}"))?;
+        let bytes = entropy::seed().map_err(|why| why.to_string())?;
         Ok(Secret(Base64UrlUnpadded::encode_string(&bytes)))
     }
 

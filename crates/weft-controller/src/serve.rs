@@ -43,7 +43,9 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
         let address = server.address().map_err(|why| {
             format!("cannot find out the address and port at which weft-controller listens: {why}: start it again")
         })?;
-        let no_signals = |why| format!("weft-controller cannot receive the signals that end it: {why}");
+        let no_signals = |why| {
+            format!("weft-controller ends, because it cannot wait for signals such as SIGTERM: {why}: start it again")
+        };
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
         let mut out = io::stdout();

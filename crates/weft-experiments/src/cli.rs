@@ -289,7 +289,7 @@ fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     match (first.trim().parse(), last.trim_start_matches('=').trim().parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
-        _ => Err("expected one seed, or a first and a last one (for example 17 or 1..40)".into()),
+        _ => Err("expected one seed such as 17, or the first and the last seed of a range such as 1..40".into()),
     }
 }
 

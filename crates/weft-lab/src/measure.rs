@@ -233,7 +233,10 @@ impl LabRunInputs<'_> {
 fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
     let wants = scenario.flows.iter().any(|flow| flow.congestion == congestion::NAME);
     let missing = |why| {
-        LabError::Missing(format!("cannot load the congestion control {} into the kernel: {why}", congestion::NAME))
+        LabError::Missing(format!(
+            "cannot load the TCP congestion control {} into the kernel: {why}: run as root on Linux 6.0 or later",
+            congestion::NAME
+        ))
     };
     wants.then(Congestion::load).transpose().map_err(missing)
 }
@@ -242,7 +245,10 @@ fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
 fn survive(place: &FlowEndpoints, error: LabError) -> Result<FlowReport, LabError> {
     match error {
         LabError::Io(error) => {
-            eprintln!("the experiment's lane `{}`: flow `{}` failed: {error}", place.lane.name, place.flow.name);
+            eprintln!(
+                "flow `{}` in the experiment's lane `{}` failed, so it has no result: {error}",
+                place.flow.name, place.lane.name
+            );
             let is_tcp = place.flow.app.is_tcp();
             let result = FlowResult {
                 name: place.flow.name.clone(),

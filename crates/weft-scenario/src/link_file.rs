@@ -118,8 +118,11 @@ fn check_name(source: &Source<'_>, name: &Spanned<String>, rules: LinkRules) -> 
 }
 
 fn wrong_interface(source: &Source<'_>, name: &Spanned<String>) -> crate::ScenarioError {
-    let rule = format!("write a name of 1 to {INTERFACE_NAME_MAX} letters, digits, - or _");
-    source.at(name, format!("the name of a link is also that of its network interface: {rule}"))
+    let rule = format!(
+        "the name of a link, which its network interface also gets, must be 1 to {INTERFACE_NAME_MAX} letters, digits, \
+         - or _"
+    );
+    source.at(name, rule)
 }
 
 impl LinkFile {
@@ -237,7 +240,7 @@ impl WholeDirection {
             (Some(rate), None) => Capacity::Rate(rate.0),
             (None, Some(trace)) => Capacity::Trace(trace.clone()),
             (None, None) => {
-                let why = format!("link `{link}` needs a `rate` or a `trace` for its {direction} direction");
+                let why = format!("link `{link}` needs a `rate` or a `trace` for its {direction} direction: add one");
                 return Err(source.at(name, why));
             }
             (Some(_), Some(_)) => {

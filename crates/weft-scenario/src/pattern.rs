@@ -38,7 +38,7 @@ pub(crate) fn matching(
     }
     let all = names.iter().map(String::as_str);
     let message = match text.contains('*') {
-        true => format!("no {what} matches the pattern `{text}`"),
+        true => format!("no {what} matches the pattern `{text}`: correct the pattern"),
         false if names.is_empty() => format!("there is no {what} `{text}`, because the scenario has no {what}"),
         false => format!("there is no {what} `{text}`: {}", which_exist(text, all)),
     };
@@ -50,7 +50,14 @@ pub(crate) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]
     let found = matching(source, name, "node", nodes)?;
     match found[..] {
         [node] => Ok(node),
-        _ => Err(source.at(name, format!("expected one node, but `{}` matches {} nodes", name.get_ref(), found.len()))),
+        _ => Err(source.at(
+            name,
+            format!(
+                "expected one node, but the pattern `{}` matches {} nodes: name one of them",
+                name.get_ref(),
+                found.len()
+            ),
+        )),
     }
 }
 
@@ -81,9 +88,10 @@ pub(crate) fn pairs(
         }
     };
     match pairs.iter().find(|(a, b)| a == b) {
-        Some((node, _)) => {
-            Err(source.at(to, format!("both ends are node `{}`: give two different nodes", nodes[*node])))
-        }
+        Some((node, _)) => Err(source.at(
+            to,
+            format!("both ends are node `{}`: give a link, tunnel or flow two different nodes as ends", nodes[*node]),
+        )),
         None => Ok(pairs),
     }
 }

@@ -41,7 +41,7 @@ impl FromText for Rate {
     fn from_text(text: &str) -> Result<Rate, String> {
         let rate = parse_rate(text).map_err(|e| format!("expected a rate such as \"50 Mbit/s\": {e}"))?;
         if rate == Rate::ZERO {
-            Err("a rate must be greater than zero: to stop a link, use an event with `cut`".into())
+            Err("a rate in a scenario must be greater than zero: to stop a link, use an event with `cut`".into())
         } else {
             Ok(rate)
         }

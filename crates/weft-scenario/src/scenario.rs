@@ -302,7 +302,10 @@ impl Checker<'_> {
         let mut variants: Vec<Variant> = Vec::new();
         for kind in plain {
             if variants.iter().any(|known| known.kind == *kind.get_ref()) {
-                return Err(self.at(&kind, format!("`variants` lists `{}` twice: remove one", kind.get_ref().word())));
+                return Err(self.at(
+                    &kind,
+                    format!("`variants` lists the variant `{}` twice: remove one of the two", kind.get_ref().word()),
+                ));
             }
             if *kind.get_ref() == VariantKind::WeftEachVpn && vpns.is_empty() {
                 return Err(self.at(&kind, "the scenario has no VPN: add a [[vpn]] with `name`"));

@@ -33,7 +33,8 @@ impl Trace {
     pub fn read(path: &Path) -> Result<Trace, ScenarioError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
-            Source { file: &file, text: "" }.error(0, format!("cannot read the trace file: {error}"))
+            Source { file: &file, text: "" }
+                .error(0, format!("cannot read the trace file {file}: {error}: check its name and permissions"))
         })?;
         Trace::parse(&text, &file)
     }
@@ -286,7 +287,10 @@ mod tests {
             assert!(wrong(nothing).ends_with("a trace needs at least one opportunity after time zero"), "{nothing:?}");
         }
         let missing = Trace::read(Path::new("/nonexistent/lte.trace")).unwrap_err().to_string();
-        assert!(missing.starts_with("/nonexistent/lte.trace:1:1: cannot read the trace file: "), "{missing}");
+        assert!(
+            missing.starts_with("/nonexistent/lte.trace:1:1: cannot read the trace file /nonexistent/lte.trace: "),
+            "{missing}"
+        );
     }
 
     #[test]

@@ -128,7 +128,7 @@ async fn invite(State(site): State<Arc<WebSite>>, request: Request) -> Response 
 async fn withdraw(State(site): State<Arc<WebSite>>, request: Request) -> Response {
     match change::<Nothing>(&site, request).await {
         Ok(Nothing {}) if site.changes.invitations().withdraw() => told(Ok("withdrawn".to_owned())),
-        Ok(Nothing {}) => told(Err("no invitation is open, so there is none to withdraw".to_owned())),
+        Ok(Nothing {}) => told(Err("no invitation is open, so none can be withdrawn".to_owned())),
         Err(refusal) => refusal,
     }
 }

@@ -71,7 +71,7 @@ pub fn ask(control: &Path, request: &Request) -> Result<Response, String> {
     let path = control.display();
     socket::ask(control, request).map_err(|why| match why.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            format!("no node is running at {path}: start one with: weft up -c FILE")
+            format!("no node is running at the control socket {path}: start one with: weft up -c FILE")
         }
         io::ErrorKind::PermissionDenied => {
             format!("no permission to use the node's control socket {path}: run weft web as root or as the node's user")

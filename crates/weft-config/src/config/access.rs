@@ -82,10 +82,10 @@ impl AddressPool {
         let trimmed = prefix::trimmed(given);
         match (trimmed.address, trimmed.length) {
             _ if trimmed != given => {
-                Err(format!("the prefix has host bits set: write {} instead", prefix::text(trimmed)))
+                Err(format!("the prefix `{text}` has host bits set: write {} instead", prefix::text(trimmed)))
             }
             (IpAddr::V4(network), length @ 16..=30) => Ok(AddressPool { network, length }),
-            _ => Err("the pool must be an IPv4 prefix with a length from 16 to 30".to_owned()),
+            _ => Err("a `pool` of addresses for clients must be an IPv4 prefix with a length from 16 to 30".to_owned()),
         }
     }
 

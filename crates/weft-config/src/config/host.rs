@@ -96,7 +96,7 @@ fn nftables_name(text: &str) -> Result<String, &'static str> {
 
 fn some_rate(text: &str) -> Result<Rate, String> {
     match parse_rate(text) {
-        Ok(Rate::ZERO) => Err("the rate must be greater than zero, such as 100 Mbit/s".to_owned()),
+        Ok(Rate::ZERO) => Err("the rate of the interface must be greater than zero, such as 100 Mbit/s".to_owned()),
         Ok(rate) => Ok(rate),
         Err(why) => Err(why.to_string()),
     }

@@ -55,7 +55,7 @@ pub fn endpoint(text: &str) -> Result<Endpoint, &'static str> {
         port.parse().ok().filter(|port| *port > 0).ok_or("expected a port from 1 to 65535 after the colon")?;
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     if !is_name(&name) {
-        return Err("expected an IP address or a host name, then a colon and a port");
+        return Err("expected an IP address or a host name, then a colon and a port, such as hub.example:51900");
     }
     Ok(Endpoint::Name(HostName { name, port }))
 }

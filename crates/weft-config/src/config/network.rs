@@ -137,7 +137,7 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
             let help = format!("{sign_anew}, or set `root` to the public key of the root that signed the certificate");
             error(message, help);
         }
-        Err(why) => error(format!("the certificate {file} cannot be used, because it is {why}"), sign_anew),
+        Err(why) => error(format!("this node cannot use the certificate {file}, because it is {why}"), sign_anew),
         Ok(()) if claims.not_after_unix_s - unix_s < SOON_S => {
             let message = format!("the certificate {file} expires in {}", days(claims.not_after_unix_s - unix_s));
             report.warning(at.span.clone(), message, Some(sign_anew));

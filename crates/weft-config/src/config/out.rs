@@ -74,12 +74,15 @@ fn domain(text: &str) -> Result<String, &'static str> {
 pub fn check(config: &Config, report: &Report) {
     let out = &config.out;
     if let Some(at) = out.dns.get(MAX_SERVERS) {
-        let message = format!("`dns` has more than {MAX_SERVERS} servers: resolvers ask only the first {MAX_SERVERS}");
+        let message = format!(
+            "`dns` has more than {MAX_SERVERS} servers, but resolvers ask only the first {MAX_SERVERS}: remove some"
+        );
         report.error(at.span.clone(), message, Some("remove the others".to_owned()));
     }
     if let Some(at) = out.search.get(MAX_DOMAINS) {
-        let message =
-            format!("`search` has more than {MAX_DOMAINS} domains: resolvers take only the first {MAX_DOMAINS}");
+        let message = format!(
+            "`search` has more than {MAX_DOMAINS} domains, but resolvers take only the first {MAX_DOMAINS}: remove some"
+        );
         report.error(at.span.clone(), message, Some("remove the others".to_owned()));
     }
     if report.is_partial() {

@@ -255,7 +255,7 @@ pub(super) fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
 pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=15 if !text.contains(['/', ':', ' ']) => Ok(text.to_owned()),
-        _ => Err("the name of an interface must have 1 to 15 characters and no `/`, `:` or space"),
+        _ => Err("the name of a network interface must have 1 to 15 bytes and no `/`, `:` or space"),
     }
 }
 

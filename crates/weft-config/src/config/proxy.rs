@@ -143,7 +143,8 @@ fn access_rule(mut section: Section<'_, '_>) -> Option<At<AccessRule>> {
         let value = section.value(key).and_then(|value| value.get_ref().as_array());
         if value.is_some_and(|items| items.is_empty()) {
             let help = "list prefixes; all addresses are [\"0.0.0.0/0\", \"::/0\"]";
-            let message = format!("`{key}` is empty, so the [[proxies.rule]] would never match");
+            let message =
+                format!("`{key}` is empty, so this [[proxies.rule]] would match no connection: list prefixes in it");
             section.complain(section.key_span(key), &message, help);
         }
     }

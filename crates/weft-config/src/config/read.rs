@@ -317,13 +317,13 @@ impl<'a, 'i> Section<'a, 'i> {
     pub fn finish(self) {
         let missing = self.missing.borrow();
         for (key, help) in missing.iter().filter(|(key, _)| !self.may_be_misspelt(key)) {
-            let message = format!("{} needs `{key}`, which is missing", self.name);
+            let message = format!("{} needs `{key}`, which is missing: add this setting", self.name);
             self.report.error(self.span(), message, Some(help.clone()));
         }
         for key in self.unknown() {
             let word = key.get_ref().as_ref();
             let help = did_you_mean(word, self.known.iter().copied())
-                .unwrap_or_else(|| format!("the keys of {} are: {}", self.name, self.known.join(", ")));
+                .unwrap_or_else(|| format!("the keys that {} may have are: {}", self.name, self.known.join(", ")));
             self.report.error(key.span(), format!("unknown key `{word}` in {}", self.name), Some(help));
         }
     }

@@ -14,10 +14,15 @@ pub struct Route(Vec<String>);
 pub fn parse(text: &str) -> Result<Route, String> {
     let relays: Vec<String> = text.split('>').map(|relay| relay.trim().to_owned()).collect();
     if relays.iter().any(String::is_empty) {
-        return Err("the name of a relay is missing: write the relays with `>` between them".to_owned());
+        return Err(
+            "the name of a relay is missing: write the relays with one `>` between them, such as hub > far".to_owned()
+        );
     }
     if relays.len() > MAX_RELAYS {
-        return Err(format!("the route has {} relays; at most {MAX_RELAYS} are possible", relays.len()));
+        return Err(format!(
+            "the route `{text}` has {} relays, but at most {MAX_RELAYS} are possible: remove some",
+            relays.len()
+        ));
     }
     Ok(Route(relays))
 }
@@ -64,8 +69,11 @@ fn check_route(config: &Config, to: &Peer, route: &At<Route>, own: &PublicKey, r
     let is_again =
         |(index, key): (usize, &PublicKey)| key == own || *key == to.public_key.value || keys[..index].contains(key);
     if let Some(again) = keys.iter().enumerate().position(is_again) {
-        let message = format!("the route to peer `{}` contains the node `{}` twice", to.name.value, relays[again]);
-        return complain(message, Some("list each relay once, and neither end".to_owned()));
+        let message = format!(
+            "the route to peer `{}` contains the node `{}` twice: list each relay once, and neither end",
+            to.name.value, relays[again]
+        );
+        return complain(message, None);
     }
     if !peers.iter().any(|peer| keys.first() == Some(&peer.public_key.value)) {
         let message = format!("the first relay on the route to peer `{}` is not a peer of this node", to.name.value);

@@ -98,14 +98,16 @@ fn table(text: &str) -> Result<u32, &'static str> {
 fn hold(text: &str) -> Result<Duration, &'static str> {
     let time = parse_duration(text).map_err(|_| "expected a time")?;
     match time > MAX_HOLD {
-        true => Err("the time must be at most 10 min: a prefix kept without its routing daemon may be out of date"),
+        true => {
+            Err("`hold` must be at most 10 min: a prefix kept so long without the routing daemon may be out of date")
+        }
         false => Ok(time),
     }
 }
 
 fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {
     match text.strip_prefix("unix:") {
-        Some("") => return Err("the socket path is missing after `unix:`"),
+        Some("") => return Err("the path of bfdd's socket is missing after `unix:`: add it"),
         Some(path) => return Ok(BfdAddress::Unix(directory.join(path))),
         None => {}
     }
@@ -114,7 +116,7 @@ fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {
         return Err("the protocol with bfdd has no encryption and no password: only a loopback address is accepted");
     }
     match address.port() {
-        0 => Err("port 0 cannot be used: write a port from 1 to 65535"),
+        0 => Err("the port for bfdd cannot be 0: write a port from 1 to 65535"),
         _ => Ok(BfdAddress::Loopback(address)),
     }
 }

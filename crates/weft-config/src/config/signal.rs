@@ -150,7 +150,7 @@ fn percent(text: &str) -> Result<f64, &'static str> {
     let percent: f64 = number.trim().parse().map_err(|_| "expected a number before the %")?;
     match percent {
         0.0..=100.0 => Ok(percent / 100.0),
-        _ => Err("the share must be from 0 % to 100 % of the rate of the paths"),
+        _ => Err("`reservable` must be from 0 % to 100 % of the rate of the paths"),
     }
 }
 
@@ -159,5 +159,9 @@ pub(super) fn ports(text: &str) -> Result<RangeInclusive<u16>, &'static str> {
     let port = |text: &str| text.trim().parse::<u16>().map_err(|_| "ports are numbers up to 65535");
     let (first, last) = text.split_once('-').map_or_else(|| (port(text), port(text)), |(a, b)| (port(a), port(b)));
     let (first, last) = (first?, last?);
-    if first > last { Err("the first port of the range is above the last") } else { Ok(first..=last) }
+    if first > last {
+        Err("the first port of the range is above the last: write the lower port first")
+    } else {
+        Ok(first..=last)
+    }
 }

@@ -69,7 +69,8 @@ fn read_grant(mut section: Section<'_, '_>) -> Option<DestinationRate> {
 fn rate(text: &str) -> Result<Rate, String> {
     match parse_rate(text) {
         Ok(rate) if rate == Rate::ZERO => {
-            Err("a grant of 0 would stop all traffic; leave the grant out instead".to_owned())
+            Err("a granted rate of 0 would stop all traffic to these destinations: remove this grant instead"
+                .to_owned())
         }
         Ok(rate) => Ok(rate),
         Err(why) => Err(why.to_string()),

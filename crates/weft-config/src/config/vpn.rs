@@ -163,8 +163,8 @@ pub fn read(mut section: Section<'_, '_>) -> Option<Vpn> {
 }
 
 fn promise(section: &mut Section<'_, '_>) -> Option<At<Service>> {
-    let assured = section.parsed("assured", "\"4 Mbit/s\"", promised_rate);
-    let leased = section.parsed("leased", "\"50 Mbit/s\"", promised_rate);
+    let assured = section.parsed("assured", "\"4 Mbit/s\"", |text| promised_rate("assured", text));
+    let leased = section.parsed("leased", "\"50 Mbit/s\"", |text| promised_rate("leased", text));
     if let (Some(_), Some(leased)) = (&assured, &leased) {
         section.complain(leased.span.clone(), "a VPN is `assured` or `leased`, not both", "leave one of them out");
     }
@@ -172,9 +172,11 @@ fn promise(section: &mut Section<'_, '_>) -> Option<At<Service>> {
     assured.or(leased.map(|at| at.map(|rate| Service::LeasedLine { rate })))
 }
 
-fn promised_rate(text: &str) -> Result<Rate, String> {
+fn promised_rate(key: &str, text: &str) -> Result<Rate, String> {
     match parse_rate(text) {
-        Ok(Rate::ZERO) => Err("the rate must be greater than zero: leave the key out to promise none".to_owned()),
+        Ok(Rate::ZERO) => {
+            Err(format!("the rate `{key}` of a VPN must be greater than zero: to promise no rate, remove `{key}`"))
+        }
         Ok(rate) => Ok(rate),
         Err(why) => Err(why.to_string()),
     }

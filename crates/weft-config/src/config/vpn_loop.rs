@@ -138,7 +138,7 @@ fn number(table: &mut Section<'_, '_>, key: &'static str, within: Range<f64>, de
 fn time(table: &mut Section<'_, '_>, key: &'static str) -> Option<Duration> {
     let parse = |text: &str| match parse_duration(text) {
         Ok(time) if TIMES.contains(&time) => Ok(time),
-        Ok(_) => Err("the time must be from 1 ms to 60 s".to_owned()),
+        Ok(_) => Err(format!("the time `{key}` of a loop must be from 1 ms to 60 s")),
         Err(why) => Err(why.to_string()),
     };
     table.parsed(key, "\"54 ms\"", parse).map(|at| at.value)

@@ -124,7 +124,9 @@ impl Directory {
         match content.len() as u64 > limit {
             true => Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("the file is longer than {limit} bytes, the most that weft reads of it: move it away"),
+                format!(
+                    "file {name} is longer than {limit} bytes, the most that weft reads of this file: move it away"
+                ),
             )),
             false => Ok(content),
         }

@@ -25,7 +25,7 @@ pub fn join(arguments: &JoinArguments) -> Result<(), String> {
         Some(Membership { node: Some(node), .. }) => {
             let place = arguments.dir.display();
             return Err(format!(
-                "this machine is node {node} already: to join again, remove the directory {place} first"
+                "this machine has already joined as node {node}: to join again, remove the directory {place} first"
             ));
         }
         // The controller may have accepted an earlier request whose answer was lost. It accepts the same secret again.
@@ -52,7 +52,9 @@ fn code(given: Option<&str>) -> Result<String, String> {
     }
     let mut line = String::new();
     let read = io::stdin().lock().take(MAX_CODE).read_line(&mut line);
-    read.map_err(|why| format!("cannot read the invitation code from standard input: {why}"))?;
+    read.map_err(|why| {
+        format!("cannot read the invitation code from standard input: {why}: give it after the controller's URL")
+    })?;
     match line.trim() {
         "" => {
             Err("the invitation code is missing: give it after the controller's URL, or on standard input".to_owned())

@@ -144,7 +144,7 @@ async fn read_body(body: axum::body::Body) -> Result<Vec<u8>, Refusal> {
     match timeout(BODY_PATIENCE, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes.to_vec()),
         Ok(Err(_)) => {
-            let why = format!("the body is too long: send at most {MAX_BODY} bytes");
+            let why = format!("the body of the request is too long: send at most {MAX_BODY} bytes");
             Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, why))
         }
         Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time")),

@@ -94,8 +94,11 @@ impl Client {
     /// # Errors
     /// Fails without an answer in time.
     pub async fn request(&self, to: &Endpoint, request: Request<'_>) -> Result<Answer, ClientError> {
-        let not_connected =
-            |why: String| ClientError::NotConnected(format!("cannot connect to the server {to}: {why}"));
+        let not_connected = |why: String| {
+            ClientError::NotConnected(format!(
+                "cannot connect to the server {to}: {why}: check its URL, and that it runs"
+            ))
+        };
         let late = |patience: Duration| format!("the server did not answer within {} s", patience.as_secs());
         let connected = timeout(CONNECT_PATIENCE, TcpStream::connect((to.host.as_str(), to.port))).await;
         let stream = connected.map_err(|_| not_connected(late(CONNECT_PATIENCE)))?;
@@ -116,7 +119,9 @@ impl Client {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let broken = |why: String| ClientError::Broken(format!("the request to the server {to} failed: {why}"));
+        let broken = |why: String| {
+            ClientError::Broken(format!("the request to the server {to} failed: {why}: check its URL, and see its log"))
+        };
         let mut message = hyper::Request::builder().method(request.method).uri(target(to, request.path));
         message = message.header(header::HOST, to.authority());
         for (name, value) in &request.headers {

@@ -120,7 +120,7 @@ fn checked_length(new: &Text) -> Result<TextRecord, Refusal> {
     match new.toml.len() <= MAX_TEXT {
         true => Ok(TextRecord { toml: new.toml.clone() }),
         false => Err(Refusal::bad(format!(
-            "a configuration or policy has at most {MAX_TEXT} bytes, and this one has {}",
+            "a configuration or policy may have at most {MAX_TEXT} bytes, but this one has {} bytes: shorten it",
             new.toml.len()
         ))),
     }

@@ -96,7 +96,7 @@ impl Network {
     pub fn invite(&self, new: &NewInvitation, made_by: &str) -> Result<Code, Refusal> {
         if !(1..=MAX_MINUTES).contains(&new.minutes) {
             return Err(Refusal::bad(format!(
-                "`minutes`, the time for which an invitation is valid, must be from 1 to {MAX_MINUTES}"
+                "`minutes`, the minutes for which an invitation is valid, must be from 1 to {MAX_MINUTES}"
             )));
         }
         let no_secret = |why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);

@@ -186,7 +186,7 @@ impl Network {
         if let Some((other, _)) = others().find(|(_, of)| of.public_key.is_some() && of.public_key == record.public_key)
         {
             return Err(Refusal::contradiction(format!(
-                "node {other} has the same public key: each node needs its own"
+                "node {other} already has this public key: give each node a key of its own"
             )));
         }
         let taken: HashMap<&str, &str> =

@@ -84,7 +84,7 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
         is_signed |= key.verifies(&header.alg, signed.as_bytes(), &signature);
     }
     if !is_signed {
-        return Err("no key of the identity provider verifies the token's signature: check --oidc-issuer");
+        return Err("no key of the identity provider verifies the signature of its token: check --oidc-issuer");
     }
     let claims: Claims = decoded(claims)?;
     let is_for_us = match &claims.aud {

@@ -83,7 +83,7 @@ impl LoginPages {
     async fn end(&self, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refusal> {
         let refused = |why: String| Refusal::new(StatusCode::FORBIDDEN, why);
         let begin_again =
-            || refused("the login has expired, or began in another browser: begin again at /login".to_owned());
+            || refused("this login has expired, or began in another browser: begin again at /login".to_owned());
         let (state, code) = (parameter(uri, "state"), parameter(uri, "code"));
         let state = state.ok_or_else(begin_again)?;
         let login = self.logins.take(&state, &cookie(headers).ok_or_else(begin_again)?);
@@ -136,7 +136,7 @@ fn invite(site: &Site, address: &str, named: Option<String>) -> Result<(String, 
         }
         (_, several) => {
             return Err(refused(format!(
-                "open /login?node=NAME with the name of one of your nodes, which are {}",
+                "several nodes belong to you: open /login?node=NAME, where NAME is one of {}",
                 several.join(", ")
             )));
         }

@@ -51,7 +51,7 @@ impl EtcdStore {
                 Ok((status, answer)) => {
                     let text = String::from_utf8_lossy(&answer).chars().take(200).collect::<String>();
                     return Err(StoreError::Failed(format!(
-                        "etcd at {endpoint} answered with HTTP status {status}: {text}"
+                        "etcd at {endpoint} refused a request with HTTP status {status}: {text}: see the log of etcd"
                     )));
                 }
                 // Nothing was sent, so another endpoint may be asked.

@@ -24,13 +24,16 @@ impl RedbStore {
     /// Returns why the file cannot be opened, for instance because another process has it open.
     pub fn open(path: &Path) -> Result<RedbStore, StoreError> {
         let told = |why: String| {
-            StoreError::Failed(format!("cannot open the controller's database {}: {why}", path.display()))
+            StoreError::Failed(format!(
+                "cannot open the controller's database {}: {why}: check this file, or give another --dir",
+                path.display()
+            ))
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         drop(options.open(path).map_err(|why| told(why.to_string()))?);
         let database = Database::create(path).map_err(|why| match why {
-            redb::DatabaseError::DatabaseAlreadyOpen => told("another controller has it open: end that one".to_owned()),
+            redb::DatabaseError::DatabaseAlreadyOpen => told("another weft-controller uses it".to_owned()),
             why => told(why.to_string()),
         })?;
         let store = RedbStore { database };

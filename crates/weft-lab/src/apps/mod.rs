@@ -125,7 +125,7 @@ pub(crate) fn need(program: &str, package: &str) -> Result<(), LabError> {
 /// Returns the error for a program that failed, with the text that it printed.
 pub(crate) fn failed(program: &str, said: &[u8]) -> LabError {
     let said = String::from_utf8_lossy(said);
-    LabError::Io(std::io::Error::other(format!("the program `{program}` failed: {}", said.trim())))
+    LabError::Io(std::io::Error::other(format!("the program `{program}` failed with this output: {}", said.trim())))
 }
 
 /// Waits until a TCP server listens on `port` of `node`.

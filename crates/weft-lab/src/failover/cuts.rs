@@ -36,7 +36,10 @@ pub(super) fn measure(
     let diamond = LabDiamond::build(0)?;
     let mut network = contender.start(&diamond, &options.weft_binary)?;
     wait_whole(network.as_ref())?;
-    report_progress(&format!("measuring the failover of `{}`: control traffic before the cuts", contender.name));
+    report_progress(&format!(
+        "measuring the control traffic of contender `{}` before its links are cut",
+        contender.name
+    ));
     pause(SETTLE)?;
     series.idle_bps = diamond.watch(options.count)?.most_bps(0..LINKS.len());
     let [from, to] = diamond.ends();
@@ -78,7 +81,7 @@ impl CutStage<'_> {
         let cuts = self.contender.cuts(options.repeat);
         for number in 0..cuts {
             report_progress(&format!(
-                "measuring the failover of `{}`: cut {} of {cuts}",
+                "measuring the failover of contender `{}`: link cut {} of {cuts}",
                 self.contender.name,
                 number + 1
             ));

@@ -146,7 +146,9 @@ pub fn failover(options: &FailoverOptions, mut report_progress: impl FnMut(&str)
     if let Some(unknown) = options.only.iter().find(|only| CONTENDERS.iter().all(|contender| contender.name != **only))
     {
         let names = CONTENDERS.map(|contender| contender.name).join(", ");
-        return Err(LabError::Scenario(format!("unknown contender `{unknown}`: the contenders are {names}")));
+        return Err(LabError::Scenario(format!(
+            "there is no contender `{unknown}` to measure: the contenders are {names}"
+        )));
     }
     net::acquire_privilege()?;
     interrupt::watch();

@@ -56,7 +56,7 @@ impl Process {
                 return Ok(status);
             }
             if Instant::now() >= deadline {
-                return Err(timed_out(format!("the program did not end within {timeout:?}")));
+                return Err(timed_out(format!("a program that weft-lab started did not end within {timeout:?}")));
             }
             thread::sleep(POLL);
         }

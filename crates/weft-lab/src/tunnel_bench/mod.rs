@@ -176,7 +176,7 @@ fn row(
     let names: Vec<&str> = competitors.iter().map(|(name, _)| *name).collect();
     let report_progress = |number: u32, competitor: usize| {
         report_progress(&format!(
-            "measuring `{}` (repetition {} of {}); condition: {condition}",
+            "measuring variant `{}` (repetition {} of {}); condition of the link: {condition}",
             names[competitor],
             number + 1,
             options.turns

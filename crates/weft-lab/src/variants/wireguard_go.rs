@@ -120,7 +120,7 @@ fn program() -> Result<PathBuf, LabError> {
     if output.status.success() {
         Ok(built)
     } else {
-        Err(LabError::Missing(failed("go install of wireguard-go", &output.stderr).to_string()))
+        Err(LabError::Missing(failed("go install", &output.stderr).to_string()))
     }
 }
 

@@ -223,8 +223,13 @@ pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Res
     for flow in flows {
         let name = &flow.name;
         let entry = |end: usize| {
-            let without = || format!("flow `{name}` has an end at node `{}`, which has no `weft = true`", nodes[end]);
-            overlay.entry_of(end).ok_or_else(|| without() + " and no `openvpn`: set one of the two there")
+            overlay.entry_of(end).ok_or_else(|| {
+                format!(
+                    "flow `{name}` has an end at node `{}`, which has no `weft = true` and no `openvpn`: set one of \
+                     the two there",
+                    nodes[end]
+                )
+            })
         };
         let entries = [entry(flow.from)?, entry(flow.to)?];
         if entries[0] == entries[1] {

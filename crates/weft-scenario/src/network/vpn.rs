@@ -210,7 +210,7 @@ fn not_behind(
     source.at(
         pattern,
         format!(
-            "`{}` is not behind an edge: its links lead {list}, but the links of a host must lead to one edge",
+            "host `{}` is not behind an edge: its links lead {list}, but the links of a host must lead to one edge",
             nodes[host]
         ),
     )

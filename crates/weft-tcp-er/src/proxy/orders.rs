@@ -82,7 +82,7 @@ impl OrderReader {
                 let invalid = |why| {
                     io::Error::new(
                         io::ErrorKind::InvalidData,
-                        format!("the proxy does not understand the command {line:?} from the daemon: {why}"),
+                        format!("the TCP proxy cannot read the daemon's command {line:?}: {why}: restart the daemon"),
                     )
                 };
                 return line.trim_end().parse().map(Some).map_err(invalid);

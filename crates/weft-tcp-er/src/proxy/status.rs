@@ -119,7 +119,7 @@ impl FromStr for RefusedConnection {
         let (first, from, to, why) = (word()?, word()?, word()?, word()?);
         let address = |text: &str| text.parse().map_err(|_| "not an address");
         if first != REFUSED {
-            return Err("a line about a refused connection must begin with `refused`");
+            return Err("the proxy's line about a refused connection must begin with `refused`");
         }
         Ok(RefusedConnection { from: address(from)?, to: address(to)?, why: why.to_owned() })
     }

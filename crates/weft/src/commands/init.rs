@@ -73,8 +73,7 @@ const BEHIND_A_ROUTER: &str =
 
 /// Returns a random unique local network for IPv6 (RFC 4193, §3.2.2).
 fn private_network() -> Result<(IpAddr, u8), Failure> {
-    let seed =
-        entropy::seed().map_err(|why| Failure::new(format!("cannot read random numbers from /dev/urandom: {why}")))?;
+    let seed = entropy::seed().map_err(|why| Failure::new(why.to_string()))?;
     let mut octets = [0; 16];
     octets[0] = 0xfd;
     octets[1..6].copy_from_slice(&seed[..5]);

@@ -55,8 +55,7 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     if endpoints.is_empty() {
         return Err(no_hub("[network] has no `endpoints`"));
     }
-    let seed =
-        entropy::seed().map_err(|why| Failure::new(format!("cannot read random numbers from /dev/urandom: {why}")))?;
+    let seed = entropy::seed().map_err(|why| Failure::new(why.to_string()))?;
     let code = Code { host: loaded.identity.public_key(), secret: seed, endpoints };
     let host = HostNode {
         name: loaded.certificate.map_or_else(|| "hub".to_owned(), |own| own.claims().name.clone()),

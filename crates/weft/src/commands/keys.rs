@@ -10,8 +10,7 @@ use weft_session::Identity;
 
 /// Creates a private key and prints its public key.
 pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
-    let seed =
-        entropy::seed().map_err(|why| Failure::new(format!("cannot read random numbers from /dev/urandom: {why}")))?;
+    let seed = entropy::seed().map_err(|why| Failure::new(why.to_string()))?;
     let identity = Identity::from_secret(seed);
     match out {
         Some(path) => {
@@ -41,8 +40,7 @@ fn print_secret(kind: KeyKind, base64: &str) {
 
 /// Creates a secret that two nodes share.
 pub fn genpsk(out: Option<&Path>) -> Result<Outcome, Failure> {
-    let secret =
-        entropy::seed().map_err(|why| Failure::new(format!("cannot read random numbers from /dev/urandom: {why}")))?;
+    let secret = entropy::seed().map_err(|why| Failure::new(why.to_string()))?;
     // A preshared key has the encoding of a private key: 32 bytes in base64.
     let text = Identity::from_secret(secret).secret_to_base64();
     match out {

@@ -333,7 +333,7 @@ impl DaemonNode {
         if self.engine.wants_entropy() {
             match entropy::seed() {
                 Ok(entropy) => self.engine.reseed(entropy),
-                Err(why) => self.log.error(format_args!("cannot read random numbers from /dev/urandom: {why}")),
+                Err(why) => self.log.error(format_args!("{why}")),
             }
         }
     }
@@ -342,7 +342,7 @@ impl DaemonNode {
     pub fn renew_sessions(&mut self, cause: &'static str) {
         let unix_ns = clock::unix_ns();
         let entropy = entropy::seed().unwrap_or_else(|why| {
-            self.log.error(format_args!("cannot read random numbers from /dev/urandom: {why}"));
+            self.log.error(format_args!("{why}"));
             // The old keys must end even if the kernel gives no random numbers. The wall clock then replaces them: the
             // clocks of two copies of a machine differ, and the engine mixes the clock into a state that stays secret.
             let mut entropy = [0; 32];
@@ -590,8 +590,7 @@ fn engine(
         stamp_base: clock::unix_ns().saturating_sub(now.as_nanos()),
         inner_mtu: device::fixed(&config.tun),
     };
-    let fresh =
-        || entropy::seed().map_err(|why| Failure::new(format!("cannot read random numbers from /dev/urandom: {why}")));
+    let fresh = || entropy::seed().map_err(|why| Failure::new(why.to_string()));
     let seed = fresh()?;
     let mut engine = Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))?;
     // A copy of the first seed may have stayed on the stack, so the engine gets a second one.

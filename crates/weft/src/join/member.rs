@@ -76,8 +76,7 @@ impl MemberDirectory {
 fn create_key(directory: &Path, path: &Path) -> Result<Identity, Failure> {
     Directory::make(directory, 0o755, Owner::Caller)
         .map_err(|why| Failure::new(format!("{}: {why}", directory.display())))?;
-    let seed =
-        entropy::seed().map_err(|why| Failure::new(format!("cannot read random numbers from /dev/urandom: {why}")))?;
+    let seed = entropy::seed().map_err(|why| Failure::new(why.to_string()))?;
     let identity = Identity::from_secret(seed);
     keys::store_key(KeyKind::Node, &identity.secret_to_base64(), path).map_err(|why| Failure::new(why.to_string()))?;
     Ok(identity)

@@ -44,7 +44,10 @@ fn wrong_rules_have_a_place_and_a_likely_fix() {
             "from = \"group:two words\"",
             "weft.toml:12:8: error: `from` cannot be `group:two words`: the name of a group must have 1 to 31 bytes",
         ),
-        ("from = \"10.9.0.1/24\"", "weft.toml:12:8: error: `from` cannot be `10.9.0.1/24`: the prefix has host bits"),
+        (
+            "from = \"10.9.0.1/24\"",
+            "weft.toml:12:8: error: `from` cannot be `10.9.0.1/24`: the prefix `10.9.0.1/24` has host bits",
+        ),
         ("to = []", "weft.toml:12:1: error: `to` is empty, so the [[allow]] rule"),
         ("to = 7", "weft.toml:12:6: error: `to` must be an array of strings"),
         ("protocol = \"tpc\"", "weft.toml:12:12: error: `protocol` cannot be `tpc`"),
@@ -89,7 +92,7 @@ fn a_file_whose_tests_fail_is_refused() {
         ),
         (
             "from = \"node:laptop\"\nto = \"10.9.0.1\"\nprotocol = \"tcp\"\nport = 444\nexpect = \"deny\"",
-            "in this line (expect = \"deny\") fails: the [[allow]] rule `web` lets the flow in",
+            "in this line (expect = \"deny\") fails: the [[allow]] rule `web` lets the tested flow in",
         ),
         (
             "from = \"any\"\nto = \"10.9.0.1\"\nprotocol = \"tcp\"\nport = 444\nexpect = \"deny\"",
@@ -97,7 +100,7 @@ fn a_file_whose_tests_fail_is_refused() {
         ),
         (
             "from = [\"10.9.0.2\", \"10.9.0.3\"]\nto = \"10.9.0.1\"\nprotocol = \"icmp\"\nexpect = \"deny\"",
-            "(expect = \"deny\") fails: `from` names two addresses",
+            "(expect = \"deny\") fails: `from` of the tested flow names two addresses",
         ),
         (
             "from = \"10.9.0.2\"\nto = \"fd00::1\"\nprotocol = \"icmp\"\nexpect = \"deny\"",

@@ -265,7 +265,7 @@ fn grants_of_explicit_rates() {
     refused(&grant("to = \"10.9.0.0/33\"\nrate = \"1 Mbit/s\""), &["weft.toml:7:6: error", "`to`"]);
     refused(
         &grant("to = \"10.9.0.0/24\"\nrate = \"0 bit/s\""),
-        &["weft.toml:8:8: error", "a grant of 0 would stop all traffic"],
+        &["weft.toml:8:8: error", "a granted rate of 0 would stop all traffic"],
     );
     refused(&grant("to = \"10.9.0.0/24\"\nrat = \"1 Mbit/s\""), &["did you mean `rate`?"]);
     let twice =

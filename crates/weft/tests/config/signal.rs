@@ -80,7 +80,7 @@ fn rates_above_what_the_links_carry_are_reported() {
     says(
         &rule("available = \"20 Mbit/s\""),
         1,
-        &["weft.toml:15:13: error", "the links carry only 10.0 Mbit/s in total"],
+        &["weft.toml:15:13: error", "`max-rate-up` lets the links together carry only 10.0 Mbit/s"],
     );
     let (status, message) = check(&dir(), &rule("guaranteed = \"5 Mbit/s\""));
     assert_eq!((status, message.as_str()), (0, ""));

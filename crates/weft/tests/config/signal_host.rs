@@ -31,7 +31,11 @@ fn missing_and_unknown_keys_are_reported_with_their_place() {
         &["signal.toml:1:1: error: [signal] needs `interface`", "needs `rate`"],
     );
     let good = "[signal]\nkey = \"signal.key\"\ninterface = \"eth0\"\n";
-    says(&format!("{good}rate = \"0 bit/s\"\n"), 1, &["signal.toml:4:8: error", "the rate must be greater than zero"]);
+    says(
+        &format!("{good}rate = \"0 bit/s\"\n"),
+        1,
+        &["signal.toml:4:8: error", "the rate of the interface must be greater than zero"],
+    );
     says(&format!("{good}rat = \"1 Mbit/s\"\n"), 1, &["signal.toml:4:1: error", "did you mean `rate`?"]);
     says(&format!("{good}rate = \"1 Mbit/s\"\n[node]\n"), 1, &["signal.toml:5:2: error", "unknown key `node`"]);
     says("[signal]\ninterface = \"eth\\\"0\"\nrate = \"1 Mbit/s\"\n", 1, &["signal.toml:2:13: error"]);
@@ -42,7 +46,7 @@ fn rates_above_what_the_interface_carries_are_reported() {
     let good =
         "[signal]\nkey = \"signal.key\"\ninterface = \"eth0\"\nrate = \"10 Mbit/s\"\n[[signal.rule]]\nname = \"a\"\n";
     let available = format!("{good}available = \"20 Mbit/s\"\n");
-    says(&available, 1, &["signal.toml:7:13: error", "the interface carries only 10.0 Mbit/s (`rate`)"]);
+    says(&available, 1, &["signal.toml:7:13: error", "`rate` lets the interface carry only 10.0 Mbit/s"]);
     let guaranteed = format!("{good}guaranteed = \"6 Mbit/s\"\n");
     says(&guaranteed, 1, &["signal.toml:7:14: error", "only 5.0 Mbit/s of the interface's rate of 10.0 Mbit/s"]);
 }

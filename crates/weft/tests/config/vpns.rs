@@ -86,7 +86,7 @@ fn promises_that_make_no_sense_are_refused() {
         let place = format!("weft.toml:9:{}: error", key.len() + 4);
         refused(
             &with_vpn(&format!("{key} = \"0 Mbit/s\"\n{members}")),
-            &[&place, "the rate must be greater than zero"],
+            &[&place, &format!("the rate `{key}` of a VPN must be greater than zero")],
         );
         refused(&with_vpn(&format!("{key} = \"4 MB\"\n{members}")), &[&place, "the unit must be one of bit/s"]);
         refused(&with_vpn(&format!("{key} = \"-4 Mbit/s\"\n{members}")), &[&place]);

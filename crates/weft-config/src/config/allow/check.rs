@@ -44,7 +44,7 @@ pub fn check(config: &Config, own: Option<&Certificate>, report: &Report) {
             Ok(AllowAnswer::NoRules) => ("the flow enters: there is no [[allow]] table".to_owned(), None),
             Ok(AllowAnswer::Enters(rule)) => {
                 let name = rules.name(rule).map_or("", String::as_str);
-                (format!("the [[allow]] rule `{name}` lets the flow in"), Some("narrow that rule".to_owned()))
+                (format!("the [[allow]] rule `{name}` lets the tested flow in"), Some("narrow that rule".to_owned()))
             }
             Ok(AllowAnswer::Denied) => {
                 let help = "add an [[allow]] table for it; a node that joins by certificate needs its groups in `from`";

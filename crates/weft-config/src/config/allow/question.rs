@@ -99,7 +99,9 @@ fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Resul
             }
             Party::Node(name) if end.node.name.is_empty() => end.node.name.clone_from(name),
             Party::Node(_) => {
-                return Err(format!("`{key}` names two nodes, but a flow has one node at each end: write only one"));
+                return Err(format!(
+                    "`{key}` of the tested flow names two nodes, but a flow has one at each end: write only one"
+                ));
             }
             Party::Group(group) => end.node.groups.push(group.clone()),
             Party::Prefix(FlowPrefix { address, length }) => {
@@ -109,7 +111,9 @@ fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Resul
                     ));
                 }
                 if end.address.replace(*address).is_some() {
-                    return Err(format!("`{key}` names two addresses, but a flow has one at each end: write only one"));
+                    return Err(format!(
+                        "`{key}` of the tested flow names two addresses, but a flow has one at each end: write only one"
+                    ));
                 }
             }
         }

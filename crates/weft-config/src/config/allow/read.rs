@@ -72,7 +72,7 @@ fn test(mut section: Section<'_, '_>, report: &Report) -> Option<AllowTest> {
     let expects_entry = section.parsed("expect", "\"allow\" or \"deny\"", |text| match text {
         "allow" => Ok(true),
         "deny" => Ok(false),
-        _ => Err("the expected decision must be `allow` or `deny`"),
+        _ => Err("the decision that an [[allow-test]] expects must be `allow` or `deny`"),
     });
     let needed = [
         ("from", "the sender: a node, groups, an address"),
@@ -123,7 +123,7 @@ pub fn party(text: &str) -> Result<Party, String> {
     let parsed = parsed?;
     if prefix::trimmed(parsed) != parsed {
         let trimmed = prefix::text(prefix::trimmed(parsed));
-        return Err(format!("the prefix has host bits set: write {trimmed} instead"));
+        return Err(format!("the prefix `{text}` has host bits set: write {trimmed} instead"));
     }
     Ok(Party::Prefix(FlowPrefix { address: parsed.address, length: parsed.length }))
 }

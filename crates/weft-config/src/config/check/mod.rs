@@ -66,7 +66,7 @@ fn links(config: &Config, report: &Report) {
             let (reason, help) = match is_never {
                 true => ("its `tier` is `never`".to_owned(), "choose another tier, or remove the link from `use`"),
                 false => (
-                    format!("the entry `{}` in `ignore` excludes the link", ignore.value),
+                    format!("the entry `{}` in `ignore` excludes the link `{}`", ignore.value, only.value),
                     "remove the link from one of the two lists",
                 ),
             };
@@ -90,7 +90,8 @@ fn link_names(config: &Config, report: &Report) {
         if_nameindex().map_or_else(|_| Vec::new(), |here| here.iter().filter_map(name_of).collect());
     let names: Vec<&str> = here.iter().map(String::as_str).collect();
     for only in config.links.unmatched(&names) {
-        let message = format!("no interface on this machine matches the entry `{}` in `use`", only.value);
+        let message =
+            format!("no interface on this machine matches the entry `{}` in `use`: check this entry", only.value);
         report.warning(only.span.clone(), message, did_you_mean(&only.value, names.iter().copied()));
     }
     let known =
@@ -100,7 +101,10 @@ fn link_names(config: &Config, report: &Report) {
     for name in named.filter(|name| !known(&name.value)) {
         if !said.contains(&&name.span) {
             said.push(&name.span);
-            let message = format!("the file names the link `{}`, but this machine has no such interface", name.value);
+            let message = format!(
+                "the file names the link `{}`, but this machine has no such interface: check the name",
+                name.value
+            );
             report.warning(name.span.clone(), message, did_you_mean(&name.value, here.iter().map(String::as_str)));
         }
     }
@@ -197,9 +201,13 @@ fn alternates(config: &Config, report: &Report) {
             let has = |other: &Peer| other.prefixes.iter().any(|of| prefix::trimmed(of.value) == value);
             let name = &peer.name.value;
             let message = match has(peer) {
-                true => format!("the prefix `{written}` is in `prefixes` and in `alternate-for` of peer `{name}`"),
+                true => format!(
+                    "the prefix `{written}` is both in `prefixes` and in `alternate-for` of peer `{name}`: keep one"
+                ),
                 false if config.peers.iter().any(has) => continue,
-                false => format!("no other peer has the prefix `{written}`, for which peer `{name}` is an alternate"),
+                false => format!(
+                    "peer `{name}` is an alternate for the prefix `{written}`, but no other peer has it in `prefixes`"
+                ),
             };
             let help = "put exactly this prefix into `prefixes` of one peer, and into `alternate-for` of the others";
             report.error(at.span.clone(), message, Some(help.to_owned()));

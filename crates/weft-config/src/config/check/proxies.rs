@@ -78,10 +78,10 @@ fn shadow(shades: &[Shade]) -> Option<String> {
             Some("a proxy never connects to loopback, link-local, multicast and unspecified addresses".to_owned())
         }
         (_, [one]) => {
-            Some(format!("the earlier [[proxies.rule]] number {one} matches all connections of the later one"))
+            Some(format!("the earlier [[proxies.rule]] number {one} matches all connections that this rule matches"))
         }
         (_, many) => Some(format!(
-            "the earlier [[proxies.rule]] numbers {} together match all connections of the later one",
+            "the earlier [[proxies.rule]] numbers {} together match all connections that this rule matches",
             many.join(" and ")
         )),
     }

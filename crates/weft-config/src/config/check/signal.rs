@@ -24,11 +24,11 @@ impl Carried {
         }
     }
 
-    /// Returns parts of messages: a sentence with the capacity, the capacity's owner, and the setting's name.
+    /// Returns parts of messages: the carrier, the capacity's owner, and the setting's name.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Carried::Links(_) => ("the links carry only {} in total", "the links' total rate of", "max-rate-up"),
-            Carried::Interface(_) => ("the interface carries only {}", "the interface's rate of", "rate"),
+            Carried::Links(_) => ("the links together", "the links' total rate of", "max-rate-up"),
+            Carried::Interface(_) => ("the interface", "the interface's rate of", "rate"),
         }
     }
 }
@@ -91,8 +91,8 @@ fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Repo
         report.error(span.clone(), message, Some(format!("lower `guaranteed`, or raise `reservable` or `{setting}`")));
     }
     if let Some(At { value, span }) = rule.available.as_ref().filter(|at| at.value > most) {
-        let who = who.replace("{}", &most.to_string());
-        let message = format!("[[signal.rule]] `{name}` requests {value}, but {who} (`{setting}`)");
+        let message =
+            format!("[[signal.rule]] `{name}` requests the rate {value}, but `{setting}` lets {who} carry only {most}");
         report.error(span.clone(), message, Some("request less, or leave `available` out".to_owned()));
     }
 }
@@ -118,7 +118,7 @@ fn overlaps(rules: &[SignalledFlows], at: usize, report: &Report) {
         report.error(name.span.clone(), message, Some(help));
     } else if let Some(other) = earlier.iter().find(|other| meet(other, rule)) {
         let message = format!(
-            "rules `{}` and `{}` overlap: the first applies to flows that match both",
+            "[[signal.rule]] `{}` and `{}` overlap: the first applies to flows that match both",
             other.name.value, name.value
         );
         report.warning(name.span.clone(), message, None);

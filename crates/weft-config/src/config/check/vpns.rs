@@ -96,9 +96,11 @@ fn overlaps(vpn: &Vpn, report: &Report) {
                 let (written, other) = (prefix::text(at.value), prefix::text(other));
                 let vpn = &vpn.name.value;
                 let message = match of == owner {
-                    true => format!("in VPN `{vpn}`, the prefixes `{written}` and `{other}` of {of} overlap"),
+                    true => {
+                        format!("in VPN `{vpn}`, the prefixes `{written}` and `{other}` of {of} overlap: remove one")
+                    }
                     false => format!(
-                        "in VPN `{vpn}`, the prefix `{written}` of {owner} overlaps with the prefix `{other}` of {of}"
+                        "in VPN `{vpn}`, the prefix `{written}` of {owner} overlaps with `{other}` of {of}: change one"
                     ),
                 };
                 let help = "assign an address of a VPN to one member; only 0.0.0.0/0 and ::/0 may contain other \

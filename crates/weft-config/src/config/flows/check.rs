@@ -113,14 +113,17 @@ fn names(config: &Config, rule: &RuleSetting, report: &Report) {
     if let Some(At { value, span }) = &rule.user
         && let Err(why) = config.flows.users.user_name(value)
     {
-        report.error(span.clone(), format!("the user `{value}` does not fit the setting `by` in [users]"), Some(why));
+        report.error(span.clone(), format!("the user `{value}` does not fit the setting `by` in [users]: {why}"), None);
     }
     // In a network with certificates, a node that is not in this file may join.
     if config.network.is_none() && !report.is_partial() {
         for At { value, span } in rule.near.iter().chain(&rule.far) {
             let peers = || config.peers.iter().map(|peer| peer.name.value.as_str());
             if !peers().any(|peer| peer == value) {
-                let message = format!("no peer has the name `{value}`, so rule `{}` matches no flow", rule.name.value);
+                let message = format!(
+                    "no peer has the name `{value}`, so [[rule]] `{}` matches no flow: correct this name",
+                    rule.name.value
+                );
                 report.warning(span.clone(), message, did_you_mean(value, peers()));
             }
         }
@@ -139,8 +142,8 @@ fn users(flows: &FlowSettings, report: &Report) {
             }
             Ok(_) => {}
             Err(why) => {
-                let message = format!("the user `{value}` does not fit the setting `by` in [users]");
-                report.error(span.clone(), message, Some(why));
+                let message = format!("the user `{value}` does not fit the setting `by` in [users]: {why}");
+                report.error(span.clone(), message, None);
             }
         }
     }

@@ -88,8 +88,9 @@ pub fn read(mut section: Section<'_, '_>) -> Option<ExportSettings> {
         let help = "use \"udp\", or format = \"ipfix\"";
         section.complain(section.key_span("protocol"), "NetFlow version 9 does not run over TCP", help);
     }
-    let interval = section.parsed("interval", "\"60 s\"", time_within(SHORTEST, INTERVAL_MAX));
-    let templates = section.parsed("template-interval", "\"30 s\"", time_within(SHORTEST, TEMPLATE_INTERVAL_MAX));
+    let interval = section.parsed("interval", "\"60 s\"", time_within("interval", SHORTEST, INTERVAL_MAX));
+    let within = time_within("template-interval", SHORTEST, TEMPLATE_INTERVAL_MAX);
+    let templates = section.parsed("template-interval", "\"30 s\"", within);
     let domain = section.integer("domain", 0..1 << 32).map_or(0, |at| at.value as u32);
     section.finish();
     Some(ExportSettings {
@@ -105,7 +106,7 @@ pub fn read(mut section: Section<'_, '_>) -> Option<ExportSettings> {
 fn collector(text: &str) -> Result<SocketAddr, &'static str> {
     let address: SocketAddr = text.parse().map_err(|_| "expected an IP address and a port")?;
     match address.ip() {
-        _ if address.port() == 0 => Err("port 0 cannot be used: write a port from 1 to 65535"),
+        _ if address.port() == 0 => Err("the collector's port cannot be 0: write a port from 1 to 65535"),
         ip if ip.is_unspecified() || ip.is_multicast() => {
             Err("the collector's address must be that of one machine, not 0.0.0.0, :: or multicast")
         }

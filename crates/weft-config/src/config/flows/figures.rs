@@ -44,9 +44,11 @@ pub fn read(section: &mut Section<'_, '_>, spans: &mut KeySpans) -> Overrides {
         service: section.choice("service"),
         guaranteed: section.parsed("guaranteed", "\"82 kbit/s\"", parse_rate).map(|at| at.value),
         available: None,
-        maximum: section.parsed("maximum", "\"20 Mbit/s\"", above_zero(parse_rate)).map(|at| at.value),
+        maximum: section.parsed("maximum", "\"20 Mbit/s\"", above_zero("maximum", parse_rate)).map(|at| at.value),
         burst_bytes: section.integer("burst-bytes", 1..1 << 32).map(|at| at.value as u32),
-        delay_variance: section.parsed("delay-variance", "\"10 ms\"", above_zero(parse_duration)).map(|at| at.value),
+        delay_variance: section
+            .parsed("delay-variance", "\"10 ms\"", above_zero("delay-variance", parse_duration))
+            .map(|at| at.value),
         precedence: section.integer("precedence", priorities.clone()).map(|at| at.value as u8),
         delay_priority: section.integer("delay-priority", priorities).map(|at| at.value as u8),
         must_be_met: section.flag("must-be-met"),
@@ -58,22 +60,23 @@ pub fn read(section: &mut Section<'_, '_>, spans: &mut KeySpans) -> Overrides {
     figures
 }
 
-/// Returns a parser that works as `parse` and refuses zero.
+/// Returns a parser of the setting `key` that works as `parse` and refuses zero.
 fn above_zero<T: Default + PartialEq, E: ToString>(
+    key: &'static str,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> impl Fn(&str) -> Result<T, String> {
     move |text| match parse(text) {
-        Ok(value) if value == T::default() => Err("the value must be greater than zero".to_owned()),
+        Ok(value) if value == T::default() => Err(format!("`{key}` must be greater than zero")),
         Ok(value) => Ok(value),
         Err(why) => Err(why.to_string()),
     }
 }
 
-/// Parses a time from `least` to `most`.
-pub fn time_within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> {
+/// Returns a parser of the setting `key`, a time from `least` to `most`.
+pub fn time_within(key: &'static str, least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> {
     move |text| match parse_duration(text) {
         Ok(time) if (least..=most).contains(&time) => Ok(time),
-        Ok(_) => Err(format!("the time must be from {least:?} to {most:?}")),
+        Ok(_) => Err(format!("the time `{key}` must be from {least:?} to {most:?}")),
         Err(why) => Err(why.to_string()),
     }
 }

@@ -31,7 +31,7 @@ const PROTOCOLS: [(&str, u8); 9] = [
 pub fn protocol_number(text: &str) -> Result<u8, String> {
     let named = PROTOCOLS.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
     let names = || PROTOCOLS.map(|(name, _)| name).join(", ");
-    let wrong = || format!("`{text}` is no protocol: write one of {}, or a number from 0 to 255", names());
+    let wrong = || format!("`{text}` is no IP protocol: write one of {}, or a number from 0 to 255", names());
     named.or_else(|| text.parse().ok()).ok_or_else(wrong)
 }
 

@@ -78,12 +78,13 @@ impl UserSettings {
             UserKind::Prefix => {
                 let value = prefix::parse(text)
                     .map_err(|_| "users are prefixes ([users] by = \"prefix\"): write a prefix".to_owned())?;
-                let length = if value.address.is_ipv4() { self.ipv4_length } else { self.ipv6_length };
+                let (length, key) = match value.address.is_ipv4() {
+                    true => (self.ipv4_length, "ipv4-length"),
+                    false => (self.ipv6_length, "ipv6-length"),
+                };
                 match prefix::trimmed(value) {
                     trimmed if value.length == length => Ok(prefix::text(trimmed)),
-                    _ => Err(format!(
-                        "a user must be a prefix of the length {length} ([users] ipv4-length, ipv6-length)"
-                    )),
+                    _ => Err(format!("a user must be a prefix of the length {length}, which `{key}` in [users] sets")),
                 }
             }
             UserKind::Certificate => Ok(text.to_owned()),

@@ -54,7 +54,9 @@ pub fn parse(text: &str) -> Result<CapHours, String> {
     let (from, to) = hours.split_once('-').ok_or_else(form)?;
     let (from, to) = (minute(from)?, minute(to)?);
     if from == DAY || from == to {
-        return Err("the hours begin and end at the same time: for a whole day write 00:00-24:00".to_owned());
+        return Err(
+            "the hours of a rate cap begin and end at the same time: for a whole day write 00:00-24:00".to_owned()
+        );
     }
     let rate = parse_rate(rate.trim()).map_err(|why| why.to_string())?;
     Ok(CapHours { days, from, to, rate })

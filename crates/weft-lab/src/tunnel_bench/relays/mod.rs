@@ -101,7 +101,7 @@ pub fn relay_bench(
     let report_progress = |number: u32, competitor: usize| {
         let (name, _, between) = competitors[competitor];
         report_progress(&format!(
-            "measuring `{name}` (repetition {} of {}) with {between} nodes between the two ends of the flow",
+            "measuring variant `{name}` (repetition {} of {}) with {between} nodes between the two ends of the flow",
             number + 1,
             options.turns
         ));

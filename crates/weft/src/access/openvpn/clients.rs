@@ -94,7 +94,7 @@ pub fn new(clients: &[OpenvpnClient], name: &str, pool: &AddressPool) -> Result<
             "all addresses of the client pool {pool} are in use: remove a client, or enlarge `pool` in [access.openvpn]"
         )
     })?;
-    let seed = entropy::seed().map_err(|why| format!("cannot read random numbers from /dev/urandom: {why}"))?;
+    let seed = entropy::seed().map_err(|why| why.to_string())?;
     let common_name = seed.iter().take(SERIAL_BYTES).map(|byte| format!("{byte:02x}")).collect();
     Ok(OpenvpnClient { name: name.to_owned(), common_name, address })
 }

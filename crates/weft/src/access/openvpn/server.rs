@@ -75,7 +75,7 @@ fn make_keys(directory: &Directory) -> Result<Authority, String> {
     let failed = |why: aws_lc_rs::error::Unspecified| format!("cannot create a key for OpenVPN: {why}: try again");
     let authority = Authority::new().map_err(failed)?;
     let server = authority.issue("weft edge", Role::Server).map_err(failed)?;
-    let common = new_common_key().map_err(|why| format!("cannot read random numbers from /dev/urandom: {why}"))?;
+    let common = new_common_key().map_err(|why| why.to_string())?;
     for (name, text) in [(SERVER_CERTIFICATE, &server.certificate), (SERVER_KEY, &server.key), (COMMON_KEY, &common)] {
         write(directory, name, text)?;
     }

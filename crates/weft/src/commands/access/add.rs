@@ -62,7 +62,7 @@ pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
 impl NewClient<'_> {
     fn with_wireguard(&self, access: &Access) -> Result<Made, String> {
         let state = &self.config.node.state;
-        let seed = entropy::seed().map_err(|why| format!("cannot read random numbers from /dev/urandom: {why}"))?;
+        let seed = entropy::seed().map_err(|why| why.to_string())?;
         let (key, edge_key) = (Identity::from_secret(seed), clients::edge_key(state)?.public_key());
         clients::change(state, |directory, table| {
             self.name_is_free(directory, table)?;

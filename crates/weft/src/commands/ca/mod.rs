@@ -58,8 +58,7 @@ fn init(directory: &Path) -> Result<Outcome, Failure> {
 /// Creates a root key in a directory and returns its public half.
 pub(super) fn create(directory: &Path) -> Result<RootPublicKey, Failure> {
     Directory::make(directory, 0o700, Owner::Caller).map_err(|why| failed(directory, why))?;
-    let seed =
-        entropy::seed().map_err(|why| Failure::new(format!("cannot read random numbers from /dev/urandom: {why}")))?;
+    let seed = entropy::seed().map_err(|why| Failure::new(why.to_string()))?;
     let root = RootKey::from_seed(seed);
     keys::store_key(KeyKind::Root, &root.secret_to_base64(), &directory.join(ROOT_KEY_FILE))
         .map_err(|why| Failure::new(why.to_string()))?;
