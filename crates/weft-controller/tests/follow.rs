@@ -114,7 +114,7 @@ fn a_node_joins_follows_and_goes_on_without_the_controller() {
     assert!(said(&open).contains("use https"), "{}", said(&open));
     let code_of_laptop = code(&mut admin, "laptop");
     assert!(machine.join(&address, &code_of_laptop).status.success());
-    assert!(said(&machine.join(&address, &code_of_laptop)).contains("is node laptop already"));
+    assert!(said(&machine.join(&address, &code_of_laptop)).contains("has already joined as node laptop"));
     let membership = machine.dir.path("membership");
     assert_eq!((mode(&membership), mode(&membership.join("membership.json"))), (0o700, 0o600));
     // Without a configuration at the controller, nothing happens.

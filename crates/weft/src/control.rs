@@ -40,7 +40,8 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             let process = node.map_or_else(|| "the node's process".to_owned(), |id| format!("the node's process {id}"));
-            let look = node.map_or_else(String::new, |id| format!(": look at it with: ps -o stat,wchan {id}"));
+            let look =
+                node.map_or_else(String::new, |id| format!(": look at this process with: ps -o stat,wchan {id}"));
             format!("{process} did not answer for {} s: it is stopped or hangs{look}", waited.as_secs())
         }
         io::ErrorKind::UnexpectedEof => "the node has ended, or serves too many clients: try again".to_owned(),

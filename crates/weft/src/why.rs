@@ -85,7 +85,9 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
 /// Returns the problems of a session's paths: those that pass only packets below [`LEAST_MTU`].
 pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
     let is_small = |path: &&PathSnapshot| path.active && path.mtu_is_settled && path.mtu < LEAST_MTU;
-    let limit = |path: &PathSnapshot| format!("at most {} B to {} over link {}", path.mtu, path.remote, path.link_name);
+    let limit = |path: &PathSnapshot| {
+        format!("at most {} B pass to address {} over link {}", path.mtu, path.remote, path.link_name)
+    };
     let names = tried::list(paths.iter().filter(is_small).map(limit), "and");
     let found = (!names.is_empty()).then(|| format!("only short packets pass: {names}"));
     found.into_iter().map(|found| finding(Cause::SmallMtu, found)).collect()
@@ -99,7 +101,7 @@ fn finding(cause: Cause, found: String) -> Finding {
 /// Returns a finding from reactions that only the peer itself can have sent. `None` if there were none.
 fn authentic(facts: &SessionFacts) -> Option<Finding> {
     if let Some(source) = facts.unreadable {
-        let found = format!("this node cannot decrypt the answers from {source}");
+        let found = format!("this node cannot decrypt the answers from {source}, as with different preshared keys");
         return Some(finding(Cause::PresharedKey, found));
     }
     let (times, source) = facts.unfollowed?;
@@ -130,7 +132,7 @@ fn stranger_text(stranger: &Stranger, own: &Own) -> (Cause, String) {
     match stranger.shown {
         Shown::Key(key) => (
             Cause::UnknownKey,
-            format!("a node with the key {key} calls from {source}; no peer of this node has that key"),
+            format!("a node with the key {key} calls from {source}, but no peer of this node has that key"),
         ),
         Shown::OtherKey => {
             let key = &own.public_key;
@@ -158,7 +160,10 @@ fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
             [] => finding(Cause::Silent, "no handshake was sent yet".to_owned()),
             beyond => {
                 let addresses = tried::list(beyond.iter(), "and");
-                finding(Cause::NoRoute, format!("no link in use has a route to an address of the peer: {addresses}"))
+                finding(
+                    Cause::NoRoute,
+                    format!("the kernel has no route over any link in use to an address of the peer: {addresses}"),
+                )
             }
         });
     }
@@ -173,7 +178,7 @@ fn without_link(facts: &SessionFacts, own: &Own) -> Finding {
         return finding(Cause::NoLink, "no link is in use".to_owned());
     }
     let (endpoints, names) = (tried::list(facts.endpoints.iter(), "or"), tried::list(own.without_route.iter(), "or"));
-    finding(Cause::NoRoute, format!("no route leads to the peer at {endpoints} over the interface {names}"))
+    finding(Cause::NoRoute, format!("the kernel has no route over the interface {names} to the peer at {endpoints}"))
 }
 
 /// Returns the finding that this node can only wait until the peer begins a handshake.

@@ -88,7 +88,7 @@ pub fn change<T>(
 }
 
 fn failed(state: &Path, why: &io::Error) -> String {
-    format!("cannot open the state directory {}: {why}", state.display())
+    format!("cannot open the state directory {}: {why}: run as root, or correct `state` in [node]", state.display())
 }
 
 /// Adds a client with the lowest free address of the pool.

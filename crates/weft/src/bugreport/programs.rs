@@ -62,7 +62,8 @@ pub fn routes() -> Result<Vec<String>, String> {
 }
 
 fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
-    let program = find_program(name).ok_or_else(|| format!("the program {name} is not installed"))?;
+    let program = find_program(name)
+        .ok_or_else(|| format!("the program {name} is not installed, so its output is missing here"))?;
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|why| format!("{name}: {why}"))?;
@@ -79,7 +80,10 @@ fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
         if began.elapsed() > PATIENCE {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("the program {name} did not end within {} s and was killed", PATIENCE.as_secs()));
+            return Err(format!(
+                "the program {name} did not end within {} s and was killed: run weft bugreport again",
+                PATIENCE.as_secs()
+            ));
         }
         thread::sleep(LOOK_INTERVAL);
     }

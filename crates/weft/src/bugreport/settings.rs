@@ -209,7 +209,7 @@ pub fn parse(text: &str) -> Result<Table, String> {
     text.parse().map_err(|why: toml::de::Error| {
         let at = why.span().map_or(0, |span| span.start).min(text.len());
         let line = text.as_bytes()[..at].split(|b| *b == b'\n').count();
-        format!("the configuration file is not valid TOML: the mistake is in line {line}")
+        format!("the configuration file is not valid TOML: weft check shows the mistake in line {line}")
     })
 }
 

@@ -158,7 +158,8 @@ fn a_report_names_a_broken_or_absent_configuration() {
     let scratch = TestDirectory::new();
     for (text, _) in scratch.reports("[node]\nkey = hunter2-hunter2\n", "x\n") {
         assert!(
-            text.contains("file is not valid TOML: the mistake is in line 2") && !text.contains("hunter2"),
+            text.contains("file is not valid TOML: weft check shows the mistake in line 2")
+                && !text.contains("hunter2"),
             "{text}"
         );
         assert!(text.contains("== doctor\n") && text.contains("== log\nx\n"), "{text}");

@@ -340,7 +340,7 @@ fn open(name: &str, index: u32, filter: &PacketFilter) -> Result<PacketSocket, F
             io::ErrorKind::PermissionDenied => {
                 format!("no permission to capture on interface {name}: run weft capture as root, or with CAP_NET_RAW")
             }
-            _ => format!("cannot open a packet socket on the interface {name}: {why}"),
+            _ => format!("cannot open a packet socket on the interface {name}: {why}: start the capture again"),
         })
     })
 }

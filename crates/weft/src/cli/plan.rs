@@ -59,8 +59,10 @@ impl FromStr for GivenRate {
         let (link, rates) = text.rsplit_once('=').filter(|(link, _)| !link.is_empty()).ok_or(form)?;
         let (to, from) = rates.split_once(',').unwrap_or((rates, rates));
         let read = |text: &str| match parse_rate(text) {
-            Ok(Rate::ZERO) => Err("a rate must be greater than zero; to plan without a link use --without".to_owned()),
-            rate => rate.map_err(|why| format!("rate `{}`: {why}; {form}", text.trim())),
+            Ok(Rate::ZERO) => {
+                Err("the rate of a link must be greater than zero: to plan without a link, use --without".to_owned())
+            }
+            rate => rate.map_err(|why| format!("cannot read the rate `{}`: {why}: {form}", text.trim())),
         };
         Ok(GivenRate { link: link.to_owned(), rates: [read(to)?, read(from)?] })
     }

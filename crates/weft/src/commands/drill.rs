@@ -55,16 +55,22 @@ fn peer(of: &DrillPeer) -> String {
     let or_never = |us: Option<u64>| us.map_or_else(|| "never".to_owned(), |us| format!("after {}", millis(us)));
     let mut text = format!("to peer {}: ", of.peer);
     text += &match of.detected_us {
-        Some(us) => format!("cut detected after {}, path down {}; ", millis(us), or_never(of.down_us)),
+        Some(us) => format!(
+            "the cut was detected after {}, and the path was declared down {}; ",
+            millis(us),
+            or_never(of.down_us)
+        ),
         None => "cut not detected; ".to_owned(),
     };
     let gap = millis(of.gap_us);
-    text += &format!("longest gap between answers {gap}, {} of {} probes lost", of.lost, of.sent);
+    text += &format!("the longest gap between answers was {gap}, and {} of {} probes were lost", of.lost, of.sent);
     if of.unsent > 0 {
-        text += &format!(", {} probes not sent because there was no path", of.unsent);
+        text += &format!(", {} probes were not sent because there was no path", of.unsent);
     }
     let (gap, back) = (millis(of.gap_after_us), or_never(of.back_us));
-    text += &format!("; after the end of the cut: longest gap between answers {gap}, path used again {back}\n");
+    text += &format!(
+        "; after the end of the cut, the longest gap between answers was {gap}, and the path was used again {back}\n"
+    );
     let mut table = Table::new(&["PATH", "CUT", ">BEFORE", ">DURING", ">AFTER"]);
     for path in &of.paths {
         let passed = |phase: usize| match (path.answered[phase], path.sent[phase]) {

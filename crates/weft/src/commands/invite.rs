@@ -125,7 +125,9 @@ fn invitation(
     };
     if let Err(taken) = ca::others_keep_theirs(&directory, &claims, ca::unix_s()) {
         eprint!("{taken}");
-        eprintln!("until that node's key is revoked, no other node can join with this invitation's code");
+        eprintln!(
+            "no other node can join with this invitation's code until the key of the node named above is revoked"
+        );
     }
     let welcome = Welcome { version: 1, name, certificate: String::new(), root, addresses, host };
     let secret = PresharedKey::new(secret);
@@ -169,12 +171,12 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
     let any: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
     let both = any.map(|address| TcpListener::bind(SocketAddr::new(address, port)));
     let [first, second] = both;
-    let listener = first.or(second).map_err(|why| {
-        let help = "another `weft invite` may use the port";
-        Failure::new(format!("cannot listen on TCP port {port}: {why}: {help}"))
-    })?;
-    listener.set_nonblocking(true).map_err(|why| Failure::new(format!("cannot listen on TCP port {port}: {why}")))?;
-    Ok(listener)
+    let listener = first.or(second).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    listener.map_err(|why| {
+        Failure::new(format!(
+            "cannot listen on TCP port {port}: {why}: end the program that uses it, perhaps another weft invite"
+        ))
+    })
 }
 
 /// Answers connections until a node has confirmed its certificate. Returns that node's key.

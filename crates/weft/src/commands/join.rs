@@ -48,7 +48,9 @@ fn code_text(options: &JoinOptions) -> Result<String, Failure> {
     } else {
         input.take(MAX_CODE).read_to_string(&mut text)
     };
-    read.map_err(|why| Failure::new(format!("cannot read the invitation code from standard input: {why}")))?;
+    read.map_err(|why| {
+        Failure::new(format!("cannot read the invitation code from standard input: {why}: give it as an argument"))
+    })?;
     Ok(text)
 }
 
@@ -106,7 +108,7 @@ fn checked(welcome: &Welcome, member: &MemberDirectory, wants_exit: bool) -> Res
     }
     root.check(&certificate, ca::unix_s()).map_err(|why| {
         Failure::new(format!(
-            "the certificate from the inviting node is not valid here: {why}: is this machine's clock right?"
+            "the certificate from the inviting node is not valid here: {why}: check the clocks of both machines"
         ))
     })?;
     let mut addresses = Vec::new();
@@ -124,7 +126,7 @@ fn checked(welcome: &Welcome, member: &MemberDirectory, wants_exit: bool) -> Res
         (true, false) => {
             let help = "add a line `[exit]` to /etc/weft/weft.toml there, and invite again; or join without --exit";
             return Err(Failure::new(format!(
-                "{} does not forward packets to the Internet: {help}",
+                "the inviting node {} does not forward packets to the Internet: {help}",
                 escape::line(&host.name)
             )));
         }

@@ -90,7 +90,7 @@ impl SiblingProgram {
     fn missing(&self, why: &io::Error) -> Failure {
         let SiblingProgram { name, package, source } = self;
         if why.kind() != io::ErrorKind::NotFound {
-            return Failure::new(format!("cannot run the program `{name}`: {why}"));
+            return Failure::new(format!("cannot run the program `{name}`: {why}: check the file's permissions"));
         }
         Failure::new(format!(
             "the program `{name}` is not installed: install the package `{package}`, or in the source tree run \

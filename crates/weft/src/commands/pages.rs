@@ -66,7 +66,8 @@ pub fn show<T>(pages: &[Page<T>], instead: &str, read: impl Fn() -> Result<T, Fa
         return Err(Failure::with(Outcome::Usage, why));
     }
     let mut state = read().map(Some)?;
-    let keys = Keys::listen().map_err(|why| Failure::new(format!("cannot read keys from the terminal: {why}")))?;
+    let keys = Keys::listen()
+        .map_err(|why| Failure::new(format!("cannot read keys from the terminal: {why}: use another terminal")))?;
     let _whole = WholeScreen::take();
     let (mut place, mut problem, page_keys) =
         (ScrollPosition::default(), None, pages.iter().map(|page| page.key).collect::<Vec<_>>());

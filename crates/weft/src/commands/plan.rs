@@ -97,7 +97,7 @@ fn far(file: &Path, own: &Status, peer: &Peer) -> Result<Vec<PeerPath>, Failure>
     let status: Status = serde_json::from_value(value).map_err(|why| failed(&why))?;
     if status.public_key != peer.public_key {
         return Err(failed(&format!(
-            "the file is not the status of {}: run on that node: weft status --json",
+            "the file is not the status of node {}: run on that node: weft status --json",
             peer.name
         )));
     }

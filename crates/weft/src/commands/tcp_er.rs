@@ -11,7 +11,9 @@ use weft_tcp_er::congestion::{Available, NAME};
 pub fn hold(grants: &[String]) -> Result<Outcome, Failure> {
     let wanted = TcpEr::from_arguments(grants).map_err(Failure::new)?;
     let failed = |why: std::io::Error| {
-        Failure::new(format!("cannot run the program that keeps the TCP congestion control {NAME} loaded: {why}"))
+        Failure::new(format!(
+            "cannot keep the TCP congestion control {NAME} loaded: {why}: check the limits of threads and memory"
+        ))
     };
     let signals = daemon::block_signals().map_err(failed)?;
     // A failed thread ends the process, so no failure handler is needed here.

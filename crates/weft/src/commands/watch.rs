@@ -31,7 +31,8 @@ pub fn watch(
         let _ = io::stdout().lock().write_all(Screen::get().fold(&text).as_bytes());
         return Ok(outcome);
     }
-    let keys = Keys::listen().map_err(|why| Failure::new(format!("cannot read keys from the terminal: {why}")))?;
+    let keys = Keys::listen()
+        .map_err(|why| Failure::new(format!("cannot read keys from the terminal: {why}: use another terminal")))?;
     let clears = clears && io::stdout().is_terminal();
     loop {
         let (text, outcome) = look()?;

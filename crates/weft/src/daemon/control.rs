@@ -6,7 +6,7 @@
 use super::log::Log;
 use super::services::routing::bfd::SensedAddress;
 use super::services::routing::{LearntSlice, RoutingReport};
-use super::threads::{Pulse, Threads};
+use super::threads::{Pulse, Threads, not_started};
 use crate::files::{self, SocketFile};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
@@ -99,22 +99,21 @@ impl ControlServer {
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
     pub fn start(path: &Path, tasks: TaskSender, threads: &Threads) -> Result<ControlServer, String> {
-        let describe = |why: io::Error| format!("cannot open the control socket {}: {why}", path.display());
+        let describe = |why: io::Error| {
+            format!(
+                "cannot open the control socket {}: {why}: set another path in [node] control, or run as root",
+                path.display()
+            )
+        };
         let (listener, file) = bind(path).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
                 format!("another node is running with the control socket {}: stop it with: weft down", path.display())
-            }
-            io::ErrorKind::PermissionDenied => {
-                format!(
-                    "cannot open the control socket {}: {why}: set another path in [node] control, or run as root",
-                    path.display()
-                )
             }
             _ => describe(why),
         })?;
         let shared = threads.clone();
         let serve = move |pulse: &Pulse| accept(&listener, &tasks, &shared, pulse);
-        threads.spawn("weft-control", serve).map_err(describe)?;
+        threads.spawn("weft-control", serve).map_err(|why| not_started("serves the control socket", &why))?;
         Ok(ControlServer { _file: file })
     }
 }

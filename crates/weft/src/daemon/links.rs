@@ -243,7 +243,10 @@ impl LinkTable {
             Unusable::NotChosen => None,
             Unusable::NoRoute => {
                 let endpoints: Vec<String> = self.demand.endpoints.iter().map(ToString::to_string).collect();
-                Some(format!("no route over the link leads to any peer's address: {}", endpoints.join(", ")))
+                Some(format!(
+                    "no route over this link leads to a peer's address ({}): add one, or leave the link out of [links] use",
+                    endpoints.join(", ")
+                ))
             }
             why => Some(why.text().to_owned()),
         }
@@ -376,7 +379,9 @@ impl LinkTable {
                      weft.service"
                 )
             }
-            _ => format!("cannot open a UDP socket on interface {name}: {why}"),
+            _ => format!(
+                "cannot open a UDP socket on interface {name}: {why}: check this interface with: ip addr show {name}"
+            ),
         }
     }
 }

@@ -56,7 +56,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use threads::Threads;
+use threads::{Threads, not_started};
 use weft_io::wait::{Waker, set_timer_slack};
 
 /// Maximum time for the log to write its last lines when the process ends.
@@ -97,7 +97,11 @@ fn lock_memory() -> nix::Result<()> {
 /// Returns the reason why it could not start or continue. The message is already in the log.
 pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
-    let failed = |why: io::Error| Failure::new(format!("cannot start the threads of the node: {why}"));
+    let failed = |why: io::Error| {
+        Failure::new(format!(
+            "cannot start the threads of the node: {why}: check the limits of threads, open files and memory"
+        ))
+    };
     // Threads inherit the blocked signals, so they are blocked before any thread starts.
     let signals = signals::block().map_err(failed)?;
     let waker = Arc::new(Waker::new().map_err(failed)?);
@@ -122,7 +126,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let loaded = config::load(file).map_err(Failure::new)?;
     log.plain(loaded.report.to_string());
     let config::Loaded { mut config, identity, certificate, .. } = loaded;
-    let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
+    let no_thread = |work: &'static str| move |why: io::Error| Failure::new(not_started(work, &why));
 
     umask(Mode::S_IRWXG | Mode::S_IRWXO);
     keep_memory_private(log);
@@ -137,10 +141,10 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let mut kill_switch = KillSwitch::new(changes.clone(), threads);
     kill_switch.set(&config).map_err(Failure::new)?;
     let (state_writer, stamps) = StateWriter::open(&config.node.state, clock::unix_ns(), threads)
-        .map_err(failed("cannot start the thread that writes the node's state files"))?;
+        .map_err(no_thread("writes the node's state files"))?;
 
     let names = Names::new(sender.clone(), threads);
-    names.start(&mut config).map_err(failed("cannot start the lookup of peers' host names"))?;
+    names.start(&mut config).map_err(no_thread("looks up host names"))?;
     let clock = Clock::start();
     let public_key = identity.public_key();
     let _exit = ExitForwarding::start(&config, &changes, log).map_err(Failure::new)?;
@@ -161,23 +165,26 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         sender: sender.clone(),
     };
     let mut node = DaemonNode::new(parts)?;
-    let (mut datapath, failures) =
-        Datapath::new(&mut node, clock, waker, tasks).map_err(failed("cannot start to forward packets"))?;
+    let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(|why| {
+        Failure::new(format!("cannot start to forward packets: {why}: check the limits of open files and memory"))
+    })?;
     // Peers begin handshakes at every link. If another program has the port on a link, this node receives none there.
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
     }
-    signals::forward(signals, sender, node.threads())
-        .map_err(failed("cannot start the thread that waits for SIGTERM and SIGINT, perhaps for lack of memory"))?;
+    signals::forward(signals, sender, node.threads()).map_err(no_thread("waits for SIGTERM and SIGINT"))?;
     // If this fails, a wait may end 50 µs late, which pacing tolerates.
     if let Err(why) = set_timer_slack(1) {
         log.debug(format_args!("cannot set the timer slack, so the node may send 50 µs late: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();
-    let result = datapath
-        .run(&mut node)
-        .map_err(failed("the node ends, because its event loop failed and forwards no packet any more"));
+    let result = datapath.run(&mut node).map_err(|why| {
+        Failure::new(format!(
+            "the node ends, because it could not wait for packets: {why}: start it again, and report this fault of \
+             weft if it repeats"
+        ))
+    });
     node.finish();
     if result.is_ok() {
         log.info("down");

@@ -204,7 +204,10 @@ impl Files {
     }
 
     fn describe(&self, why: &str) -> String {
-        format!("cannot read or write the node's state in directory {}: {why}", self.directory.display())
+        format!(
+            "cannot read or write the node's state in directory {}: {why}: check its permissions and free space",
+            self.directory.display()
+        )
     }
 
     fn keep(mut self, queue: &Receiver<StateChange>, log: Log, pulse: &Pulse) -> Result<(), String> {
@@ -259,7 +262,9 @@ fn lines<T>(
     let parsed: Vec<Option<T>> = text.lines().map(parse).collect();
     match parsed.iter().filter(|line| line.is_none()).count() {
         0 => {}
-        damaged => troubles.push(format!("file {name}: {damaged} of {} lines are damaged", parsed.len())),
+        damaged => {
+            troubles.push(format!("file {name}: {damaged} of {} lines are damaged and were ignored", parsed.len()));
+        }
     }
     parsed.into_iter().flatten().collect()
 }
@@ -299,7 +304,13 @@ mod tests {
         let mut troubles = Vec::new();
         let (mut files, expected) = (Files::new(&directory), [(key, 9)]);
         assert!(files.read(&mut troubles).0.is_empty());
-        assert_eq!(troubles[..2], ["file stamp: 1 of 1 lines are damaged", "file accepted: 3 of 4 lines are damaged"]);
+        assert_eq!(
+            troubles[..2],
+            [
+                "file stamp: 1 of 1 lines are damaged and were ignored",
+                "file accepted: 3 of 4 lines are damaged and were ignored"
+            ]
+        );
         assert!(troubles[2].starts_with("revoked: weft cannot use a directory at this path"), "{troubles:?}");
         let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
         let (_, stamps) = StateWriter::open(&directory, 10, &threads).unwrap();

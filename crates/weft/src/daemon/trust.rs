@@ -45,13 +45,17 @@ pub fn prefixes(engine: &Engine) -> Vec<Prefix> {
 }
 
 /// Returns the log line about a peer that joined.
-pub fn joined(engine: &Engine, peer: PeerId) -> String {
-    let Some(of) = engine.certified_peers().find(|of| of.peer == peer) else { return "already removed".to_owned() };
+///
+/// `name` is the peer's name, safe to print.
+pub fn joined(engine: &Engine, peer: PeerId, name: &str) -> String {
+    let Some(of) = engine.certified_peers().find(|of| of.peer == peer) else {
+        return format!("peer {name} joined, and is already removed");
+    };
     let claims = of.certificate.claims();
     let prefixes: Vec<String> =
         claims.prefixes.iter().map(|&(address, length)| prefix::text(Prefix { address, length })).collect();
     let (prefixes, until) = (prefixes.join(" "), rfc_3339(claims.not_after_unix_s));
-    format!("joined: its certificate is valid until {until} and gives it the prefixes {prefixes}")
+    format!("peer {name} joined: its certificate is valid until {until}, with the prefixes {prefixes}")
 }
 
 /// Logs a revocation.
@@ -60,7 +64,7 @@ pub fn joined(engine: &Engine, peer: PeerId) -> String {
 pub fn log_revoked(revocation: &Revocation, own: &PublicKey, log: Log) {
     let key = revocation.public_key();
     if key == *own {
-        log.error("this node's own key was revoked: make a new key and have it signed");
+        log.error("this node's own key was revoked: make a new key and have it signed with: weft ca sign");
     } else {
         log.info(format_args!("key {key} was revoked: this node refuses its owner from now on"));
     }

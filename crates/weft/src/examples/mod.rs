@@ -47,10 +47,9 @@ fn missing(word: &str) -> Option<String> {
 fn unknown_target(words: &[String]) -> Option<String> {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let is_target = |word: &String| makefile.lines().any(|line| line.starts_with(&format!("{word}:")));
-    words[1..]
-        .iter()
-        .find(|word| !word.contains('=') && !is_target(word))
-        .map(|word| format!("the Makefile has no target {word}"))
+    words[1..].iter().find(|word| !word.contains('=') && !is_target(word)).map(|word| {
+        format!("the example names the target {word}, which the Makefile does not have: correct the example")
+    })
 }
 
 /// Returns jq's error about the filter of a `jq` command. `None` if the filter has no error, or jq is not installed.

@@ -41,7 +41,9 @@ impl Diversion {
             Ok(table) => Ok(Diversion { _table: table, _redirection: None, queue, copies, handover: Handover::Queue }),
             Err(why) => {
                 let also = |more: io::Error| {
-                    io::Error::other(format!("cannot divert packets: nftables fails: {why}; iptables fails: {more}"))
+                    io::Error::other(format!(
+                        "cannot divert packets (nftables: {why}; iptables: {more}): run as root, with one of the two"
+                    ))
                 };
                 let redirection = Redirection::add(&config.interface, number).map_err(also)?;
                 let table = table(Handover::Mark)?;

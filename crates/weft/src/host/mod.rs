@@ -10,7 +10,7 @@ mod rules;
 
 use crate::config::host::{self, Host};
 use crate::daemon::services::tcp_er::RateKeeper;
-use crate::daemon::threads::{Pulse, Threads};
+use crate::daemon::threads::{Pulse, Threads, not_started};
 use crate::daemon::{self, Clock, Level, Log};
 use crate::entropy;
 use crate::outcome::Failure;
@@ -51,20 +51,25 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
     let (config, report) = host::load(file).map_err(Failure::new)?;
     eprint!("{report}");
-    let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
-    let signals = daemon::block_signals().map_err(failed("cannot block the signals SIGTERM, SIGINT and SIGHUP"))?;
-    let stop = Arc::new(Waker::new().map_err(failed("cannot start"))?);
+    let failed = |why: io::Error| {
+        Failure::new(format!(
+            "cannot start the threads of rate signalling: {why}: check the limits of threads, open files and memory"
+        ))
+    };
+    let signals = daemon::block_signals().map_err(failed)?;
+    let stop = Arc::new(Waker::new().map_err(failed)?);
     let wakes = Arc::clone(&stop);
-    let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed("cannot start threads"))?;
-    let mut agent =
-        Agent::start(&config, &threads).map_err(failed("cannot start rate signalling for the configured interface"))?;
+    let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed)?;
+    let mut agent = Agent::start(&config, &threads).map_err(|why| {
+        Failure::new(format!("cannot start rate signalling for interface {}: {why}", config.interface))
+    })?;
     let stops = Arc::clone(&stop);
     let wait = move |pulse: &Pulse| {
         pulse.resting(|| daemon::wait_for_signal(&signals)).and_then(|()| stops.wake()).map_err(|why| why.to_string())
     };
     threads
         .spawn("weft-signals", wait)
-        .map_err(failed("cannot start the thread that waits for SIGTERM and SIGINT, perhaps for lack of memory"))?;
+        .map_err(|why| Failure::new(not_started("waits for SIGTERM and SIGINT", &why)))?;
     let by = match agent.diversion.handover {
         Handover::Queue => "nftables",
         Handover::Mark => "nftables and iptables",
@@ -114,8 +119,10 @@ impl Agent {
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
         let keeper = RateKeeper::start(config.tcp_er.clone(), threads)?;
-        let what =
-            |why: io::Error| io::Error::new(why.kind(), format!("cannot open raw sockets (CAP_NET_RAW needed): {why}"));
+        let what = |why: io::Error| {
+            let text = format!("cannot open a raw socket: {why}: run as root, or with CAP_NET_RAW");
+            io::Error::new(why.kind(), text)
+        };
         let raw = RawSender::open(interface, rules::OWN).map_err(what)?;
         let diversion = Diversion::begin(config, index)?;
         let watch = LinkWatch::open()?;

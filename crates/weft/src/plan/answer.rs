@@ -53,7 +53,7 @@ impl PlanAnswer {
         let result: SimResult = serde_json::from_slice(output).map_err(|why| format!("weft-lab: {why}"))?;
         let Some(SimVariant { flows }) = result.variants.first() else {
             let reasons: Vec<&str> = result.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
-            return Err(format!("weft-lab did not run the plan: {}", reasons.join(", ")));
+            return Err(format!("weft-lab skipped the plan's scenario for these reasons: {}", reasons.join(", ")));
         };
         let values = |name: &str, value: fn(&SimFlow) -> Option<f64>| -> Vec<f64> {
             flows.iter().filter(|flow| flow.is(name)).filter_map(value).collect()

@@ -31,15 +31,18 @@ pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Optio
             Some(KnownRate { source: format!("{}: {}", now.source, typical.source), ..typical })
         }
         (Some(now), None) => Some(now),
-        (None, Some(typical)) => {
-            Some(KnownRate { source: format!("not measured at present; used instead: {}", typical.source), ..typical })
-        }
+        (None, Some(typical)) => Some(KnownRate {
+            source: format!("not measured at present, so the plan uses the {}", typical.source),
+            ..typical
+        }),
         (None, None) => limit(),
     }?;
     Some(match limit_bps.map(Rate::from_bps).filter(|limit| *limit < known.rate) {
         Some(limit) => {
-            let source =
-                format!("the link's configured limit; the path's rate is higher: {} ({})", known.rate, known.source);
+            let source = format!(
+                "the link's configured limit, because the path's rate of {} is higher ({})",
+                known.rate, known.source
+            );
             KnownRate { rate: limit, source }
         }
         None => known,

@@ -91,7 +91,9 @@ impl Measurements<'_> {
         }
         match (unmeasured.first(), links.is_empty()) {
             (Some(first), _) => Err(without_rate(&unmeasured, first)),
-            (None, true) => Err("no path to the peer answers: weft doctor --peer NAME shows why".to_owned()),
+            (None, true) => {
+                Err("no path to the peer answers, so no rate is known: weft doctor --peer NAME shows why".to_owned())
+            }
             (None, false) => Ok(PlanLinks { links, remarks }),
         }
     }

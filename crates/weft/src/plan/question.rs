@@ -23,9 +23,11 @@ impl PlanQuestion {
             PlanQuestion::AsItIs => "as it is now".to_owned(),
             PlanQuestion::Without(links) => format!("without {}", links.join(", ")),
             PlanQuestion::With(GivenRate { link, rates: [to, from] }) if to == from => format!("{link} with {to}"),
-            PlanQuestion::With(GivenRate { link, rates: [to, from] }) => format!("{link} with {to}, {from}"),
-            PlanQuestion::Sites(1) => "with 1 more site".to_owned(),
-            PlanQuestion::Sites(count) => format!("with {count} more sites"),
+            PlanQuestion::With(GivenRate { link, rates: [to, from] }) => {
+                format!("{link} with {to} to peer, {from} from peer")
+            }
+            PlanQuestion::Sites(1) => "with 1 more site like this one".to_owned(),
+            PlanQuestion::Sites(count) => format!("with {count} more sites like this one"),
         }
     }
 
@@ -54,7 +56,7 @@ impl PlanQuestion {
             }
         }
         if links.is_empty() {
-            return Err(format!("no link would be left in the plan `{}`: keep one of its links", self.text()));
+            return Err(format!("the plan `{}` would leave no link: keep at least one", self.text()));
         }
         if links.iter().any(|link| !link.standby) {
             links.retain(|link| !link.standby);

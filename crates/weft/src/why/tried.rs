@@ -32,7 +32,7 @@ pub fn groups(tried: &[Tried]) -> Vec<Group> {
 }
 
 fn group(why: Option<Unreachable>, by: Option<IpAddr>, pairs: &[&Tried]) -> Group {
-    let names = pairs.iter().map(|pair| format!("{} over link {}", pair.remote, pair.link));
+    let names = pairs.iter().map(|pair| format!("address {} over link {}", pair.remote, pair.link));
     let by = by.map_or_else(String::new, |by| format!(" from {by}"));
     let sent: u32 = pairs.iter().map(|pair| pair.sent).sum();
     let calls = if sent > 0 { format!("{sent} handshakes to ") } else { String::new() };

@@ -373,7 +373,7 @@ fn a_site_that_claims_the_hubs_lan_is_refused_and_the_lan_stays_reachable() {
     for (name, (_, is_refused)) in &expected {
         text += &match is_refused {
             true => format!("up {name}; logged h 'peer {name} (.*) is refused'\n"),
-            false => format!("up {name}; logged h 'peer {name}: joined'\n"),
+            false => format!("up {name}; logged h 'peer {name} joined'\n"),
         };
         text += &format!(
             "ip netns exec {name} ping -c1 -W1 10.9.0.1 >/dev/null; code=$?; echo \"== {name} ping\"; echo $code\n"

@@ -208,9 +208,9 @@ fn another_nodes_name_or_prefix_is_signed_only_after_its_revocation() {
     assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0));
     assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0), "anew for the same key");
     for (name, prefix, why) in [
-        ("home", "10.9.5.0/24", "the name home belongs to node home until"),
-        ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, belongs to node home until"),
-        ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, belongs to node home until"),
+        ("home", "10.9.5.0/24", "the name home already belongs to a node, whose certificate is valid until"),
+        ("other", "10.9.4.0/24", "10.9.4.0/24 overlaps with one of node home, whose certificate is valid until"),
+        ("other", "10.9.4.7/32", "10.9.4.7/32 overlaps with one of node home, whose certificate is valid until"),
         ("other", "10.9.0.0/16", "revoke that node's key: weft ca revoke"),
     ] {
         let (code, text) = sign(name, &other, prefix);

@@ -48,7 +48,10 @@ pub fn of(state: &Path) -> Result<Vec<OpenvpnClient>, String> {
     match Directory::open(state) {
         Ok(directory) => in_state(&directory),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(why) => Err(format!("cannot open the state directory {}: {why}", state.display())),
+        Err(why) => Err(format!(
+            "cannot open the state directory {}: {why}: run as root, or correct `state` in [node]",
+            state.display()
+        )),
     }
 }
 
@@ -151,7 +154,9 @@ fn serial(line: &[u8]) -> Option<usize> {
 /// # Errors
 /// Returns the reason why its file cannot be removed, as text for a reader.
 pub fn remove_client(state: &Directory, client: &OpenvpnClient) -> Result<(), String> {
-    let failed = |why: io::Error| format!("cannot remove client {}: {why}", client.name);
+    let failed = |why: io::Error| {
+        format!("cannot remove the file of OpenVPN client {}: {why}: run the command as root", client.name)
+    };
     let directory = state.enter(super::DIRECTORY).and_then(|directory| directory.enter(DIRECTORY)).map_err(failed)?;
     directory.remove(OsStr::new(&client.common_name)).map_err(failed)
 }

@@ -117,18 +117,18 @@ pub(super) fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) ->
     });
     for other in others {
         let refuse = |what: String| {
-            let (name, key, until) = (&other.name, &other.public_key, rfc_3339(other.not_after_unix_s));
+            let (key, until) = (&other.public_key, rfc_3339(other.not_after_unix_s));
             let fix = format!("weft ca revoke --ca {} --public-key {key}", directory.display());
             Err(Failure::new(format!(
-                "{what} belongs to node {name} until {until}: choose another one, or revoke that node's key: {fix}"
+                "{what}, whose certificate is valid until {until}: choose another one, or revoke that node's key: {fix}"
             )))
         };
         if other.name == claims.name {
-            return refuse(format!("the name {}", claims.name));
+            return refuse(format!("the name {} already belongs to a node", claims.name));
         }
         let taken = engine_prefixes(claims).find(|prefix| engine_prefixes(other).any(|its| its.overlaps(*prefix)));
         if let Some(prefix) = taken {
-            return refuse(format!("the prefix {}, or a part of it,", prefix::text(prefix)));
+            return refuse(format!("the prefix {} overlaps with one of node {}", prefix::text(prefix), other.name));
         }
     }
     Ok(())
@@ -169,7 +169,10 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
     };
     print!("{text}");
     if is_signed == Some(false) {
-        return Err(Failure::new(format!("the root key given with --root did not sign the file {}", file.display())));
+        return Err(Failure::new(format!(
+            "the root key given with --root did not sign the file {}: check both",
+            file.display()
+        )));
     }
     Ok(Outcome::Well)
 }

@@ -58,10 +58,10 @@ fn port(machine: &Machine, config: &Config, is_running: bool) -> Option<Check> {
     }
     let (found, help) = match owner(machine, port) {
         Some((pid, program)) => {
-            (format!("the port is taken by the program {program}, process {pid}"), format!("kill {pid}"))
+            (format!("UDP port {port} is taken by the program {program}, process {pid}"), format!("kill {pid}"))
         }
         None => (
-            "the port is taken by another process".to_owned(),
+            format!("UDP port {port} is taken by another process"),
             format!("find the process with ss -ulpn sport = :{port} and stop it, or set another `listen` in [node]"),
         ),
     };
@@ -180,7 +180,7 @@ fn names(config: &Config) -> Vec<Check> {
 fn quotas(status: &Status) -> Vec<Check> {
     let check = |(name, quota): (&String, &LinkQuota)| {
         let LinkQuota { used_bytes, limit_bytes, .. } = *quota;
-        let found = format!("{} of the quota of {} used", bytes(used_bytes), bytes(limit_bytes));
+        let found = format!("{} of the link's data quota of {} are used", bytes(used_bytes), bytes(limit_bytes));
         let verdict = if used_bytes >= limit_bytes { Verdict::Warning } else { Verdict::Good };
         let help = "raise `quota` of the link and run weft reload, or wait for the next period";
         Check::new(format!("quota of link {name}"), verdict, found, help)

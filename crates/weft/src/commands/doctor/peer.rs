@@ -80,7 +80,10 @@ fn session(peer: &Peer) -> Vec<Check> {
             checks.insert(0, Check::new("session", Verdict::Good, found, ""));
         }
         (None, since) if checks.is_empty() => {
-            let found = format!("no session for the last {}", span(Duration::from_secs(since.unwrap_or(0))));
+            let found = format!(
+                "there was no session with the peer for the last {}",
+                span(Duration::from_secs(since.unwrap_or(0)))
+            );
             checks.push(Check::new("session", Verdict::Bad, found, "try again in ten seconds"));
         }
         (None, _) => {}
@@ -99,20 +102,20 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
     let host = match &route.ping {
         PingResult::Answered(time) => format!("the host answers ping in {}", millis(time.as_micros() as u64)),
         PingResult::Silent => "the host does not answer ping".to_owned(),
-        PingResult::Failed(why) => format!("cannot send a ping: {why}"),
+        PingResult::Failed(why) => format!("this node cannot send a ping: {why}"),
     };
     let (found, help) = match (&route.bounce, &route.ping) {
         (Some(what), _) => (format!("a UDP datagram to the peer got the ICMP error {what}; {host}"), "see `session`"),
         (None, PingResult::Answered(_)) => (
-            format!("no answer to UDP datagrams; {host}"),
+            format!("the peer did not answer UDP datagrams; {host}"),
             "UDP to this port is blocked, or weft there does not accept this node's key: run `weft status` there",
         ),
         (None, PingResult::Silent) => (
-            format!("no answer to UDP datagrams; {host}"),
+            format!("the peer did not answer UDP datagrams; {host}"),
             "the host is off, its address is wrong, or a firewall drops all packets: try another host in its network",
         ),
         (None, PingResult::Failed(_)) => (
-            format!("no answer to UDP datagrams; {host}"),
+            format!("the peer did not answer UDP datagrams; {host}"),
             "run as root, add a route over the link, or allow pings in this machine's firewall; the kill switch drops them",
         ),
     };
@@ -126,7 +129,7 @@ fn mtu(route: &ProbedRoute) -> Option<Check> {
     Some(if passes >= asked {
         Check::new(name, Verdict::Good, format!("packets of {asked} B pass"), "")
     } else {
-        let found = format!("packets of {passes} B pass, packets of {asked} B do not");
+        let found = format!("packets of {passes} B pass, but packets of {asked} B do not");
         let help = "raise the MTU of the path; weft finds the limit itself and sends full packets in parts";
         Check::new(name, if passes < 1280 { Verdict::Warning } else { Verdict::Good }, found, help)
     })

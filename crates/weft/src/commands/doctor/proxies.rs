@@ -39,11 +39,14 @@ fn early_data(machine: &Machine) -> Check {
 fn descriptors(capacity: usize) -> Check {
     let (verdict, found) = match workers(capacity).and_then(|workers| plan_capacity(capacity, workers)) {
         Ok(room) if room.connections >= capacity => {
-            (Verdict::Good, format!("file descriptors are enough for {capacity} connections"))
+            (Verdict::Good, format!("the limit of file descriptors allows all {capacity} proxied connections"))
         }
         Ok(room) => {
             let enough = room.connections;
-            (Verdict::Warning, format!("file descriptors are enough for only {enough} of {capacity} connections"))
+            (
+                Verdict::Warning,
+                format!("the limit of file descriptors allows only {enough} of {capacity} proxied connections"),
+            )
         }
         Err(why) => (Verdict::Bad, why.to_string()),
     };

@@ -68,7 +68,7 @@ impl Service {
         }
         match self.open(tun, true) {
             Ok(()) => {
-                let found = format!("the device can be opened by {user}, the user of {UNIT}");
+                let found = format!("the user {user} of {UNIT} can open the TUN device");
                 Check::new(name, Verdict::Good, found, "")
             }
             Err(why) => {
@@ -80,7 +80,7 @@ impl Service {
                         "load the TUN driver with modprobe tun; start a container with --device /dev/net/tun".to_owned()
                     }
                 };
-                let found = format!("the device cannot be opened by {user}, the user of {UNIT}: {why}");
+                let found = format!("the user {user} of {UNIT} cannot open the TUN device: {why}");
                 Check::new(name, Verdict::Bad, found, help)
             }
         }
@@ -106,7 +106,7 @@ impl Service {
                 "run chown {user}: {}, and give {user} the permission x on all directories above the file",
                 file.display()
             );
-            let found = format!("the file cannot be read by {user}, the user of {UNIT}: {why}");
+            let found = format!("the user {user} of {UNIT} cannot read the file {}: {why}", file.display());
             Some(Check::new(file.display().to_string(), Verdict::Bad, found, help))
         };
         files.chain(secrets.cloned()).filter_map(check).collect()

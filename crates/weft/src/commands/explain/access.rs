@@ -4,12 +4,12 @@ use crate::status::{FlowAccess, FlowDecision, FlowQuestion, FlowWay};
 
 /// Returns the decision as text: one line, and one about dropped packets if the flow is dropped.
 pub fn text(access: &FlowAccess, question: &FlowQuestion) -> String {
-    let from = access.from.as_ref().map_or_else(String::new, |peer| format!("from {peer} "));
+    let from = access.from.as_deref().unwrap_or("an unknown node");
     let to = access.to.as_deref().unwrap_or("this node");
     let way = match access.way {
         FlowWay::Leaving => "the flow leaves".to_owned(),
-        FlowWay::Entering => format!("flow {from}to this node"),
-        FlowWay::Passing => format!("flow {from}through this node to {to}"),
+        FlowWay::Entering => format!("flow from {from} to this node"),
+        FlowWay::Passing => format!("flow from {from} through this node to {to}"),
     };
     let decision = match access.decision {
         FlowDecision::NoRules => "allowed: this node has no [[allow]] rules".to_owned(),

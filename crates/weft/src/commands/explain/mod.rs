@@ -215,7 +215,7 @@ fn name(reason: &PathReason) -> String {
 fn why(reason: &PathReason) -> String {
     let falls = match reason.falls {
         0 => String::new(),
-        n => format!("; counted failures: {n}, one less after each 10 minutes without one"),
+        n => format!("; the path has {n} counted failures, one less after each 10 minutes without a failure"),
     };
     let left = reason
         .probation_left_ms

@@ -54,7 +54,9 @@ fn own(state: &Path) -> Result<TlsAcceptor, String> {
     {
         return Ok(acceptor);
     }
-    let (certificate, key) = make().map_err(|why| format!("cannot make a TLS certificate for [tcp]: {why}"))?;
+    let (certificate, key) = make().map_err(|why| {
+        format!("cannot make a TLS certificate for [tcp]: {why}: name one with `certificate` and `key`")
+    })?;
     for (name, text) in [(KEY, &key), (CERTIFICATE, &certificate)] {
         directory.write(name, text.as_bytes()).map_err(|why| directory.failed(name, &why))?;
     }

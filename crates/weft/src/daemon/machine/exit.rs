@@ -38,8 +38,9 @@ impl ExitForwarding {
         let file = Path::new("/proc/sys/net/ipv6/conf/all/forwarding");
         let has_ipv6 = std::fs::read_to_string(file).is_ok_and(|value| value.trim() != "0");
         let (name, tun) = (format!("weft_exit_{}", identifier(&config.tun.name)), &config.tun.name);
-        let table = nft::NftSession::create(&rules(&name, tun, settings.masquerade, has_ipv6))
-            .map_err(|why| format!("cannot add the nftables rules for [exit]: {why}"))?;
+        let table = nft::NftSession::create(&rules(&name, tun, settings.masquerade, has_ipv6)).map_err(|why| {
+            format!("cannot add the nftables rules for [exit]: {why}: run as root, with nftables installed")
+        })?;
         log.info(format_args!("exit: this node forwards packets from peers to this machine's networks"));
         if !has_ipv6 {
             log.info(format_args!("exit: IPv6 forwarding is off, so peers' IPv6 packets are rejected"));

@@ -53,7 +53,10 @@ pub fn change(config: &Config) -> Option<Change> {
 pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
     let Some(change) = change(config) else { return Ok(false) };
     let failed = |why: io::Error| {
-        format!("cannot set the kill switch ([out] kill-switch), so packets may leave outside the tunnel: {why}")
+        format!(
+            "cannot set the kill switch ([out] kill-switch), so packets may leave outside the tunnel: {why}: run as \
+             root, with nftables installed"
+        )
     };
     let protected = Protected::of(config);
     // An existing nft table is that of a running node and stays: the node adapts it to the addresses of the links.
@@ -157,7 +160,10 @@ impl KillSwitch {
     pub fn set(&mut self, config: &Config) -> Result<(), String> {
         let Some(change) = change(config) else { return Ok(()) };
         let failed = |why: io::Error| {
-            format!("cannot set the kill switch ([out] kill-switch), so this configuration is not used: {why}")
+            format!(
+                "cannot set the kill switch ([out] kill-switch), so this configuration is not used: {why}: run as \
+                 root, with nftables installed"
+            )
         };
         self.changes.note(&change);
         self.change = Some(change);

@@ -172,8 +172,12 @@ fn give_to_resolved(wanted: &WantedServers) -> io::Result<()> {
 }
 
 fn resolvectl(arguments: &[&str]) -> io::Result<()> {
-    let failed =
-        |why: String| io::Error::other(format!("the command `resolvectl {}` failed: {why}", arguments.join(" ")));
+    let failed = |why: String| {
+        io::Error::other(format!(
+            "the command `resolvectl {}` failed: {why}: check that systemd-resolved runs",
+            arguments.join(" ")
+        ))
+    };
     let out = Command::new("resolvectl").args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).output();
     let out = out.map_err(|why| failed(why.to_string()))?;
     match out.status.success() {

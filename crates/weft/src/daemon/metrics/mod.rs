@@ -36,8 +36,13 @@ impl MetricsServer {
     /// Returns the reason why that fails, as text for a reader.
     pub fn start(address: &MetricsAddress, tasks: TaskSender, threads: &Threads) -> Result<MetricsServer, String> {
         let describe = |why: io::Error| match address {
-            MetricsAddress::Loopback(address) => format!("cannot serve metrics at {address}: {why}"),
-            MetricsAddress::Unix(path) => format!("cannot serve metrics at the Unix socket {}: {why}", path.display()),
+            MetricsAddress::Loopback(address) => {
+                format!("cannot serve metrics at {address}: {why}: set another `listen` in [metrics]")
+            }
+            MetricsAddress::Unix(path) => format!(
+                "cannot serve metrics at the Unix socket {}: {why}: set another `listen` in [metrics]",
+                path.display()
+            ),
         };
         start(address, tasks, threads).map_err(describe)
     }

@@ -44,7 +44,7 @@ impl DaemonNode {
                 self.log.error(view::label_clash(&peer, &owner));
             }
             Event::Joined { peer } => {
-                self.log.info(format_args!("peer {}: {}", self.peer_name(peer), trust::joined(&self.engine, peer)));
+                self.log.info(trust::joined(&self.engine, peer, &self.peer_name(peer)));
                 self.route_update.want();
                 self.refresh_routing();
             }

@@ -97,7 +97,7 @@ impl DaemonNode {
             let far: Vec<String> = unreachable.iter().map(IpAddr::to_string).collect();
             let far = match far.is_empty() {
                 true => String::new(),
-                false => format!(", but no route leads over the link to {}", far.join(", ")),
+                false => format!(", but no route over this link leads to the peers' addresses {}", far.join(", ")),
             };
             self.log.info(format_args!("link {name} in use, MTU {mtu}{far}"));
             self.engine.set_link_subnets(*link, self.links.subnets(*link));

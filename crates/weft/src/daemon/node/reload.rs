@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::daemon::restart::needs_restart;
+use crate::daemon::threads::not_started;
 use crate::daemon::trial;
 
 impl DaemonNode {
@@ -71,7 +72,7 @@ impl DaemonNode {
 
     fn try_reload(&mut self, file: &Path) -> Result<(), String> {
         let mut loaded = config::load(file)?;
-        let failed = |why: std::io::Error| format!("cannot start the thread that looks up host names: {why}");
+        let failed = |why: std::io::Error| not_started("looks up host names", &why);
         self.names.add_addresses(&mut loaded.config).map_err(failed)?;
         if let Some(what) = needs_restart(&self.config, &loaded.config) {
             return Err(format!(
@@ -87,7 +88,7 @@ impl DaemonNode {
             ));
         }
         if loaded.identity.public_key() != self.identity.public_key() {
-            return Err("a change of the node's private key needs a restart of the node".to_owned());
+            return Err("the node cannot change its private key while it runs: restart the node".to_owned());
         }
         // Nothing may leave in clear while the rest changes, so the switch is set first and lifted last.
         self.kill_switch.set(&loaded.config)?;

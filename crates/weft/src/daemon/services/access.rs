@@ -93,7 +93,11 @@ impl AccessHandle {
         }
         let socket = bind(access.listen.value)?;
         let device = open(access)?;
-        let failed = |why: io::Error| Failure::new(format!("[access]: cannot start to serve WireGuard clients: {why}"));
+        let failed = |why: io::Error| {
+            Failure::new(format!(
+                "[access]: cannot start to serve WireGuard clients: {why}: check the limits of open files and memory"
+            ))
+        };
         let waker = Arc::new(Waker::new().map_err(failed)?);
         let poller = Poller::new().map_err(failed)?;
         for (descriptor, token) in
@@ -184,8 +188,8 @@ pub fn settings(config: &Config) -> Option<FixedSettings<'_>> {
 fn bind(port: u16) -> Result<UdpLink, Failure> {
     UdpLink::bind(&UdpConfig { port, ..UdpConfig::default() }).map_err(|why| {
         let owner = owner::of_udp_port(port);
-        let owner = owner.map_or_else(String::new, |owner| format!(": the program {owner} uses this port"));
-        Failure::new(format!("[access]: cannot open UDP port {port} of `listen`: {why}{owner}"))
+        let owner = owner.map_or_else(String::new, |owner| format!(", because the program {owner} uses it"));
+        Failure::new(format!("[access]: cannot open UDP port {port} of `listen`{owner}: {why}: choose another port"))
     })
 }
 
@@ -198,7 +202,12 @@ fn open(access: &Access) -> Result<TunDevice, Failure> {
         addresses,
         alias: TUNNEL_ALIAS.to_owned(),
     })
-    .map_err(|why| Failure::new(format!("[access]: cannot open the TUN device {}: {why}", access.device)))?;
+    .map_err(|why| {
+        Failure::new(format!(
+            "[access]: cannot open the TUN device {}: {why}: run as root, or set another `device`",
+            access.device
+        ))
+    })?;
     device.set_txqueuelen(QUEUE_PACKETS).map_err(|why| Failure::new(format!("{}: {why}", device.name())))?;
     Ok(device)
 }

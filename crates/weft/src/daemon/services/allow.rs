@@ -21,7 +21,7 @@ pub fn shown(engine: &Engine, now: Instant) -> Option<AllowStatus> {
     let AccessTotals { rules, flows, drops, last } = engine.access_totals(now)?;
     let last_denied = last.map(|packet| {
         let peer = engine.peer_name(packet.peer).unwrap_or_default();
-        format!("from peer {peer}: {}", denied(&packet))
+        [denied(&packet), format!("from peer {peer}")].join(", ")
     });
     Some(AllowStatus {
         rules,

@@ -12,7 +12,7 @@ use crate::config::Openvpn;
 use crate::config::access::ClientOffer;
 use crate::daemon::log::Log;
 use crate::daemon::rotated;
-use crate::daemon::threads::{Pulse, Threads};
+use crate::daemon::threads::{Pulse, Threads, not_started};
 use crate::files::{Directory, SocketFile};
 use crate::openvpn_status::Session;
 use crate::outcome::Failure;
@@ -87,7 +87,7 @@ impl OpenvpnHandle {
             settings.pool.value, settings.listen.value
         ));
         let thread = threads.spawn("weft-openvpn", move |pulse| supervisor.run(pulse));
-        let supervisor = Some(thread.map_err(|why| failed(format!("cannot start the thread for OpenVPN: {why}")))?);
+        let supervisor = Some(thread.map_err(|why| failed(not_started("runs OpenVPN", &why)))?);
         Ok(Some(OpenvpnHandle { messages: Some(messages), supervisor }))
     }
 

@@ -141,7 +141,7 @@ impl ProxySupervisor {
             }
             let how = result.unwrap_or_else(|why| why.to_string());
             let text = format!(
-                "{how}: its TCP connections are reset, new ones pass without the proxy, next start in {} ms",
+                "{how}: the proxy's TCP connections are reset, new ones pass without it, and it restarts in {} ms",
                 pause.as_millis()
             );
             self.threads.log().error(format_args!("proxy: {text}"));

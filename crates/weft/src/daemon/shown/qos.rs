@@ -80,7 +80,9 @@ fn why(view: &FlowView) -> String {
             format!("{by}; class {class} asks for a guaranteed rate of {asked}, and the flow has this guarantee")
         }
         FlowVerdict::Waits => {
-            format!("{by}; class {class} asks for {asked}, and this rate is not free: until it is, the flow {shares}")
+            format!(
+                "{by}; class {class} asks for a guarantee of {asked}, which is not free: until it is, the flow {shares}"
+            )
         }
         FlowVerdict::Preempted => format!(
             "{by}; a flow of a higher precedence than {} took this flow's guarantee of {asked}: until the rate is free \

@@ -119,8 +119,10 @@ impl Threads {
             let end = catch_unwind(AssertUnwindSafe(|| work(&pulse)));
             let why = match end {
                 Ok(Ok(())) => return threads.forget(&pulse),
-                Ok(Err(why)) => format!("thread {owned} ended: {why}"),
-                Err(panic) => format!("thread {owned} panicked: {}: please report this fault of weft", words(&*panic)),
+                Ok(Err(why)) => format!("the weft thread {owned} failed: {why}"),
+                Err(panic) => {
+                    format!("the weft thread {owned} panicked: {}: please report this fault of weft", words(&*panic))
+                }
             };
             threads.forget(&pulse);
             threads.die(why);
@@ -136,7 +138,10 @@ impl Threads {
         let (log, owned) = (self.0.log, name.to_owned());
         let run = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                log.error(format_args!("thread {owned} panicked: {}; its client is disconnected", words(&*panic)));
+                log.error(format_args!(
+                    "the weft thread {owned} panicked: {}; its client is disconnected",
+                    words(&*panic)
+                ));
             }
         };
         thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
@@ -175,7 +180,7 @@ impl Threads {
         let hung = lock(&self.0.watched).iter_mut().find_map(|watched| {
             watched.hangs().then(|| {
                 format!(
-                    "thread {} has made no progress for {:?}: the machine is overloaded, or weft has a fault",
+                    "the weft thread {} has made no progress for {:?}: the machine is overloaded, or weft has a fault",
                     watched.name, watched.longest
                 )
             })
@@ -216,6 +221,11 @@ pub fn log_panics(log: Log) {
             log.plain(format!("{trace}\n"));
         }
     }));
+}
+
+/// Returns the message for a thread that could not be started. `work` states what the thread does.
+pub fn not_started(work: &str, why: &io::Error) -> String {
+    format!("cannot start the thread that {work}: {why}: check the limits of threads and memory")
 }
 
 /// Returns the message of a panic.

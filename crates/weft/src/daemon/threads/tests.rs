@@ -77,12 +77,16 @@ fn case() {
 fn a_thread_that_goes_wrong_ends_the_process_within_its_time_and_is_named() {
     thread::scope(|scope| {
         for (name, text, most_s) in [
-            ("panic", "thread weft-planted panicked: planted 7: please report this fault of weft; the process ends", 5),
-            ("reason", "thread weft-planted ended: planted reason; the process ends", 5),
+            (
+                "panic",
+                "the weft thread weft-planted panicked: planted 7: please report this fault of weft; the process ends",
+                5,
+            ),
+            ("reason", "the weft thread weft-planted failed: planted reason; the process ends", 5),
             (
                 "hang",
-                "thread weft-planted has made no progress for 3s: the machine is overloaded, or weft has a fault; the \
-                 process ends",
+                "the weft thread weft-planted has made no progress for 3s: the machine is overloaded, or weft has a \
+                 fault; the process ends",
                 6,
             ),
         ] {
@@ -104,7 +108,7 @@ fn threads_that_wait_or_get_on_are_well_however_long() {
                 let (status, said, _) = run(name);
                 assert_eq!(status, Some(5), "{name}: {said}");
                 assert!(
-                    said.contains("thread weft-client panicked: planted client; its client is disconnected"),
+                    said.contains("the weft thread weft-client panicked: planted client; its client is disconnected"),
                     "{said}"
                 );
                 assert!(!said.contains("the process ends"), "{said}");

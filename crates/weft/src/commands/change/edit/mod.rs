@@ -190,7 +190,10 @@ pub fn reset_class(doc: &mut Document, name: &str) -> Result<(), String> {
 fn rules<'a, 'i>(root: &'a DeTable<'i>, layout: &Layout<'_>) -> Result<Vec<&'a Spanned<DeValue<'i>>>, String> {
     match root.get("rule") {
         Some(list) if layout.form(list) == Form::Elements => Ok(children(list)),
-        Some(_) => Err("the configuration does not have its rules as [[rule]] tables: change them by hand".to_owned()),
+        Some(_) => Err(
+            "this command changes only rules in [[rule]] tables, and the configuration has others: change them by hand"
+                .to_owned(),
+        ),
         None => Ok(Vec::new()),
     }
 }
@@ -276,14 +279,18 @@ impl<'a, 'i, 'p> Spot<'a, 'i, 'p> {
             let (form, mut rest) = (layout.form(value), rest);
             if form == Form::Elements {
                 let [name, others @ ..] = rest else {
-                    return Err(format!("a key of a [[{part}]] table needs the name of the table: {part}.NAME.KEY"));
+                    return Err(format!(
+                        "a key of a [[{part}]] table needs the name of that table: write {part}.NAME.KEY"
+                    ));
                 };
                 spot.value = Some(value);
                 let Some(found) = element(value, name) else { break };
                 (value, rest) = (found, others);
             }
             let table = value.get_ref().as_table();
-            let table = table.ok_or_else(|| format!("`{part}` is a setting, not a table: it has no keys in it"))?;
+            let table = table.ok_or_else(|| {
+                format!("`{part}` is a setting, not a table, so no key can follow it: shorten the key")
+            })?;
             (spot.table, spot.value, spot.missing) = (table, Some(value), rest);
             spot.header.push(part);
             match form {
@@ -336,7 +343,7 @@ impl<'a, 'i, 'p> Spot<'a, 'i, 'p> {
             header.push(part);
             if NAMED.contains(&part.as_str()) {
                 let name = parts.next().ok_or_else(|| {
-                    format!("a key of a [[{part}]] table needs the name of the table: {part}.NAME.KEY")
+                    format!("a key of a [[{part}]] table needs the name of that table: write {part}.NAME.KEY")
                 })?;
                 text += &format!("\n[[{}]]\nname = {}\n", written(&header), quoted(name));
             } else if parts.peek().is_none() {

@@ -56,9 +56,9 @@ fn only_the_removed_table_disappears() {
 #[test]
 fn a_wrong_key_is_reported() {
     let said = |key: &str| set(&mut Document::parse(FILE).unwrap(), key, "1").unwrap_err();
-    assert_eq!(said("node.key.a"), "`key` is a setting, not a table: it has no keys in it");
+    assert_eq!(said("node.key.a"), "`key` is a setting, not a table, so no key can follow it: shorten the key");
     assert_eq!(said("node"), "`node` is a table, not a setting: set a key in it, node.KEY");
-    assert_eq!(said("peer.hub"), "a key of a [[peer]] table needs the name of the table: peer.NAME.KEY");
+    assert_eq!(said("peer.hub"), "a key of a [[peer]] table needs the name of that table: write peer.NAME.KEY");
     assert!(said("a..b").contains("is not the key"));
 }
 
