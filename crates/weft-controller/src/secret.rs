@@ -27,7 +27,7 @@ impl Secret {
     pub fn parse(text: &str) -> Result<Secret, &'static str> {
         match Base64UrlUnpadded::decode_vec(text) {
             Ok(bytes) if bytes.len() == 32 => Ok(Secret(text.to_owned())),
-            _ => Err("expected 43 characters from A to Z, a to z, 0 to 9, - and _"),
+            _ => Err("a secret has 43 characters from A to Z, a to z, 0 to 9, - and _"),
         }
     }
 

@@ -129,8 +129,10 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
         }
         Err(CertificateError::NotYetValid) => {
             let until = days(claims.not_before_unix_s - unix_s);
-            let message = format!("the certificate {file} is not valid yet: it becomes valid {until} from now");
-            report.warning(at.span.clone(), message, Some("perhaps this machine's clock is wrong".to_owned()));
+            let message = format!(
+                "the certificate {file} is not valid yet, but only {until} from now: check this machine's clock"
+            );
+            report.warning(at.span.clone(), message, None);
         }
         Err(CertificateError::OtherRoot) => {
             let message = format!("the certificate {file} is not signed by the root key {}", network.root.value);

@@ -266,6 +266,6 @@ pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {
 pub fn peer_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=63 if !text.contains(|c: char| c.is_whitespace() || is_active(c)) => Ok(text.to_owned()),
-        _ => Err("a name must have 1 to 63 characters, none of them a space or invisible"),
+        _ => Err("the name of a node, VPN, rule or class must have 1 to 63 bytes, and no space or invisible character"),
     }
 }

@@ -324,7 +324,11 @@ impl<'a, 'i> Section<'a, 'i> {
             let word = key.get_ref().as_ref();
             let help = did_you_mean(word, self.known.iter().copied())
                 .unwrap_or_else(|| format!("the keys that {} may have are: {}", self.name, self.known.join(", ")));
-            self.report.error(key.span(), format!("unknown key `{word}` in {}", self.name), Some(help));
+            self.report.error(
+                key.span(),
+                format!("unknown key `{word}` in {}: correct or remove it", self.name),
+                Some(help),
+            );
         }
     }
 }

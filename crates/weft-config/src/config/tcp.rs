@@ -60,7 +60,7 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<TcpDoor> {
     if !section.has("listen") {
         section.missing("listen", "for example listen = 443");
     }
-    let web = section.parsed("web", "\"127.0.0.1:8080\"", address);
+    let web = section.parsed("web", "\"127.0.0.1:8080\"", |text| address("web", text));
     if let Some(At { value, span }) = &web
         && value.ip().is_loopback()
         && Some(value.port()) == port
@@ -88,7 +88,7 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<TcpDoor> {
 /// Parses the keys of a `[[link]]` about TCP.
 pub fn read_link(section: &mut Section<'_, '_>) -> LinkTcp {
     let fallback = section.choice("tcp-fallback").unwrap_or_default();
-    let proxy = section.parsed("http-proxy", "\"192.0.2.1:3128\"", address);
+    let proxy = section.parsed("http-proxy", "\"192.0.2.1:3128\"", |text| address("http-proxy", text));
     if let Some(proxy) = proxy.as_ref().filter(|_| fallback == TcpFallback::Off) {
         let help = "remove one of the two: a proxy carries TCP alone";
         section.complain(proxy.span.clone(), "`http-proxy` has no use with `tcp-fallback = \"off\"`", help);
@@ -113,10 +113,12 @@ pub fn read_peer(section: &mut Section<'_, '_>, has_endpoints: bool) -> Option<P
     Some(PeerTcp { port: port?.value as u16, name: name.map(|name| name.value) })
 }
 
-fn address(text: &str) -> Result<SocketAddr, &'static str> {
+fn address(key: &str, text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text.parse().map_err(|_| "expected an IP address and a port")?;
     if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
-        return Err("the address must be that of one host, not 0.0.0.0, :: or multicast, and the port must be above 0");
+        return Err(format!(
+            "`{key}` must be the address of one host, not 0.0.0.0, :: or multicast, with a port above 0"
+        ));
     }
     Ok(address)
 }

@@ -56,7 +56,9 @@ impl Process {
                 return Ok(status);
             }
             if Instant::now() >= deadline {
-                return Err(timed_out(format!("a program that weft-lab started did not end within {timeout:?}")));
+                return Err(timed_out(format!(
+                    "a program that weft-lab started did not end within {timeout:?}: start the run again"
+                )));
             }
             thread::sleep(POLL);
         }

@@ -96,7 +96,7 @@ pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) ->
     while !is_ready() {
         for daemon in daemons.iter_mut() {
             if daemon.process.child_mut().try_wait()?.is_some() {
-                return Err(daemon.error(&format!("the program {} ended unexpectedly", daemon.what)));
+                return Err(daemon.error(&format!("the program {} ended before it was ready", daemon.what)));
             }
         }
         if let Some(last) = daemons.last().filter(|_| Instant::now() > deadline) {

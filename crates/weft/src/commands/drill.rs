@@ -52,25 +52,26 @@ fn seconds(ms: u64) -> String {
 }
 
 fn peer(of: &DrillPeer) -> String {
-    let or_never = |us: Option<u64>| us.map_or_else(|| "never".to_owned(), |us| format!("after {}", millis(us)));
+    let down = of.down_us.map_or_else(
+        || "the path was not declared down".to_owned(),
+        |us| format!("the path was declared down after {}", millis(us)),
+    );
+    let back = of.back_us.map_or_else(
+        || "the path was not used again".to_owned(),
+        |us| format!("the path was used again after {}", millis(us)),
+    );
     let mut text = format!("to peer {}: ", of.peer);
     text += &match of.detected_us {
-        Some(us) => format!(
-            "the cut was detected after {}, and the path was declared down {}; ",
-            millis(us),
-            or_never(of.down_us)
-        ),
-        None => "cut not detected; ".to_owned(),
+        Some(us) => format!("the cut was detected after {}, and {down}; ", millis(us)),
+        None => "the cut was not detected; ".to_owned(),
     };
     let gap = millis(of.gap_us);
     text += &format!("the longest gap between answers was {gap}, and {} of {} probes were lost", of.lost, of.sent);
     if of.unsent > 0 {
         text += &format!(", {} probes were not sent because there was no path", of.unsent);
     }
-    let (gap, back) = (millis(of.gap_after_us), or_never(of.back_us));
-    text += &format!(
-        "; after the end of the cut, the longest gap between answers was {gap}, and the path was used again {back}\n"
-    );
+    let gap = millis(of.gap_after_us);
+    text += &format!("; after the end of the cut, the longest gap between answers was {gap}, and {back}\n");
     let mut table = Table::new(&["PATH", "CUT", ">BEFORE", ">DURING", ">AFTER"]);
     for path in &of.paths {
         let passed = |phase: usize| match (path.answered[phase], path.sent[phase]) {

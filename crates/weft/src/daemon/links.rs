@@ -244,7 +244,7 @@ impl LinkTable {
             Unusable::NoRoute => {
                 let endpoints: Vec<String> = self.demand.endpoints.iter().map(ToString::to_string).collect();
                 Some(format!(
-                    "no route over this link leads to a peer's address ({}): add one, or leave the link out of [links] use",
+                    "no route over the link leads to a peer's address ({}): add one, or leave it out of [links] use",
                     endpoints.join(", ")
                 ))
             }

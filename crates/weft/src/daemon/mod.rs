@@ -180,10 +180,7 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();
     let result = datapath.run(&mut node).map_err(|why| {
-        Failure::new(format!(
-            "the node ends, because it could not wait for packets: {why}: start it again, and report this fault of \
-             weft if it repeats"
-        ))
+        Failure::new(format!("the node ends, because it cannot forward packets any more: {why}: start it again"))
     });
     node.finish();
     if result.is_ok() {

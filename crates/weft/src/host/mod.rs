@@ -78,7 +78,8 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
         "rate signalling is active for interface {} with a rate of {}; {by} diverts its packets",
         config.interface, config.rate
     ));
-    let result = agent.run(&stop).map_err(failed("signalling ended")).and_then(|()| match threads.fault() {
+    let ended = |why| Failure::new(format!("rate signalling ends, because it cannot continue: {why}: start it again"));
+    let result = agent.run(&stop).map_err(ended).and_then(|()| match threads.fault() {
         Some(why) => Err(Failure::new(why)),
         None => Ok(()),
     });

@@ -32,7 +32,7 @@ pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Optio
         }
         (Some(now), None) => Some(now),
         (None, Some(typical)) => Some(KnownRate {
-            source: format!("not measured at present, so the plan uses the {}", typical.source),
+            source: format!("the present rate is unknown, so the plan uses the {}", typical.source),
             ..typical
         }),
         (None, None) => limit(),

@@ -33,17 +33,19 @@ pub fn groups(tried: &[Tried]) -> Vec<Group> {
 
 fn group(why: Option<Unreachable>, by: Option<IpAddr>, pairs: &[&Tried]) -> Group {
     let names = pairs.iter().map(|pair| format!("address {} over link {}", pair.remote, pair.link));
-    let by = by.map_or_else(String::new, |by| format!(" from {by}"));
+    let by = by.map_or_else(|| "the peer's address".to_owned(), |by| by.to_string());
     let sent: u32 = pairs.iter().map(|pair| pair.sent).sum();
     let calls = if sent > 0 { format!("{sent} handshakes to ") } else { String::new() };
     let came_back = match why {
         None => "no answer".to_owned(),
-        Some(Unreachable::Port) => format!("ICMP port unreachable received{by}"),
-        Some(Unreachable::Prohibited) => format!("ICMP administratively prohibited received{by}"),
-        Some(Unreachable::Host) => format!("ICMP host unreachable received{by}"),
-        Some(Unreachable::Network) => format!("ICMP network unreachable received{by}"),
-        Some(Unreachable::TooBig) => format!("ICMP too big received{by}"),
-        Some(Unreachable::Other) => format!("another type of ICMP error received{by}, or the kernel failed to send"),
+        Some(Unreachable::Port) => format!("ICMP port unreachable received from {by}"),
+        Some(Unreachable::Prohibited) => format!("ICMP administratively prohibited received from {by}"),
+        Some(Unreachable::Host) => format!("ICMP host unreachable received from {by}"),
+        Some(Unreachable::Network) => format!("ICMP network unreachable received from {by}"),
+        Some(Unreachable::TooBig) => format!("ICMP too big received from {by}"),
+        Some(Unreachable::Other) => {
+            format!("another type of ICMP error received from {by}, or the kernel failed to send")
+        }
         Some(Unreachable::Filtered) => "the kernel did not send: not permitted".to_owned(),
         Some(Unreachable::NoRoute) => "the kernel did not send: no route over the link".to_owned(),
         Some(Unreachable::LinkDown) => "the kernel did not send: the link is down".to_owned(),

@@ -41,7 +41,7 @@ const FAULTS: [Planted; 15] = [
         plant: "sed -i 's/192.0.2.[0-9]*:51900/203.0.113.9:51900/g' home.toml; ip -n home route add default via 192.0.2.34",
         node: "home",
         check: "route over link link1",
-        found: "no route to 203.0.113.9",
+        found: "no route over this link to 203.0.113.9",
         mend: AsDescribed(
             "ip route add default via ROUTER dev link1 metric 1000",
             "ip -n home route add default via 192.0.2.18 dev link1 metric 1000",

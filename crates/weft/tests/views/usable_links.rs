@@ -175,11 +175,13 @@ fn a_link_that_is_named_and_leads_nowhere_is_reported_at_once() {
         return;
     };
     for expected in [
-        "home.toml:14:25: warning: no interface on this machine matches the entry `wwan*` in `use`",
-        "home.toml:14:34: warning: no interface on this machine matches the entry `nonesuch0` in `use`",
+        "home.toml:14:25: warning: no interface on this machine matches the entry `wwan*` in `use`: check this \
+         entry",
+        "home.toml:14:34: warning: no interface on this machine matches the entry `nonesuch0` in `use`: check this \
+         entry",
         "check: 0",
-        "link br-lan not used: no route over this link leads to a peer's address (203.0.113.1): add one, or leave the \
-         link out of [links] use",
+        "link br-lan not used: no route over the link leads to a peer's address (203.0.113.1): add one, or leave it \
+         out of [links] use",
         "link nonesuch0 not used: no such interface",
         "link wwan* not used: no interface matches",
         "status: 3",

@@ -81,7 +81,7 @@ fn parse_bytes(text: &str) -> Result<u64, &'static str> {
     let number: f64 = number.trim().parse().map_err(|_| form)?;
     let bytes = number * scale;
     if !(1.0..=1e18).contains(&bytes) {
-        return Err("the quota must be from 1 B to 1,000,000 TB");
+        return Err("the data quota of a link must be from 1 B to 1,000,000 TB");
     }
     Ok(bytes as u64)
 }

@@ -100,8 +100,8 @@ fn valid_of(directory: &Path, name: &str) -> Result<Certificate, Failure> {
     let mut of_name = all.iter().filter(|of| of.certificate.claims().name == name).peekable();
     if of_name.peek().is_none() {
         let names = all.iter().map(|of| of.certificate.claims().name.as_str());
-        let help =
-            did_you_mean(name, names).unwrap_or_else(|| format!("see: weft ca list --ca {}", directory.display()));
+        let help = did_you_mean(name, names)
+            .unwrap_or_else(|| format!("list the certificates with: weft ca list --ca {}", directory.display()));
         return Err(Failure::new(format!("no certificate was signed for node {name}; {help}")));
     }
     let valid = of_name.find(|of| !of.is_revoked);

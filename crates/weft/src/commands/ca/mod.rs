@@ -258,7 +258,7 @@ pub(super) fn network(text: &str) -> Result<(IpAddr, u8), Failure> {
         trimmed if trimmed == prefix => Ok((prefix.address, prefix.length)),
         trimmed => {
             let short = prefix::text(trimmed);
-            Err(wrong(text, format!("the address has bits set after the prefix length: write {short}")))
+            Err(wrong(text, format!("the prefix has host bits set: write {short} instead")))
         }
     }
 }

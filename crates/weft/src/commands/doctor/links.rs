@@ -72,7 +72,7 @@ fn no_route(config: &Config, addresses: &LinkAddresses) -> Vec<Check> {
         let help = format!(
             "run ip route add default via ROUTER dev {name} metric 1000, where ROUTER is the router of that link"
         );
-        let found = format!("no route to {to} or to any other endpoint of a peer");
+        let found = format!("the kernel has no route over this link to {to} or to any other endpoint of a peer");
         Check::new(format!("route over link {name}"), Verdict::Bad, found, help)
     });
     bad.collect()

@@ -38,7 +38,7 @@ pub fn granted(grant: &Grant, now: Instant) -> String {
 
 /// Returns the log line for the end of a grant.
 pub fn withdrawn(flow: &FlowKey) -> String {
-    format!("the granted rate of flow {} has ended: the flow continues without one", FlowText(flow))
+    format!("the granted rate of flow {} has ended: the flow continues without a granted rate", FlowText(flow))
 }
 
 /// Returns the state of signalling, or `None` if it is off.

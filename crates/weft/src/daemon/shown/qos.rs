@@ -73,26 +73,24 @@ fn why(view: &FlowView) -> String {
     let rule = |rule: &String| format!("rule {rule} matches the flow");
     let by = view.rule.as_ref().map_or_else(|| "no rule matches the flow".to_owned(), rule);
     let class = &view.class;
-    let shares = format!("shares the rate of its user {} with the user's other flows", view.user);
+    let shares = format!("the flow shares the rate of its user {} with the user's other flows", view.user);
     match view.verdict {
-        FlowVerdict::NothingAsked => format!("{by}; class {class} asks for no guaranteed rate, so the flow {shares}"),
+        FlowVerdict::NothingAsked => format!("{by}; class {class} asks for no guaranteed rate, so {shares}"),
         FlowVerdict::Granted => {
             format!("{by}; class {class} asks for a guaranteed rate of {asked}, and the flow has this guarantee")
         }
         FlowVerdict::Waits => {
-            format!(
-                "{by}; class {class} asks for a guarantee of {asked}, which is not free: until it is, the flow {shares}"
-            )
+            format!("{by}; class {class} asks for a guarantee of {asked}, which is not free: until it is, {shares}")
         }
         FlowVerdict::Preempted => format!(
             "{by}; a flow of a higher precedence than {} took this flow's guarantee of {asked}: until the rate is free \
-             again, this flow {shares}",
+             again, {shares}",
             view.record.granted.precedence
         ),
         FlowVerdict::CapacityLost => {
             format!(
                 "{by}; the paths carry less than before, so this flow's guarantee of {asked} ended: until the rate is \
-                 free again, it {shares}"
+                 free again, {shares}"
             )
         }
         FlowVerdict::Refused => format!(

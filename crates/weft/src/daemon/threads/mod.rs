@@ -119,9 +119,10 @@ impl Threads {
             let end = catch_unwind(AssertUnwindSafe(|| work(&pulse)));
             let why = match end {
                 Ok(Ok(())) => return threads.forget(&pulse),
-                Ok(Err(why)) => format!("the weft thread {owned} failed: {why}"),
+                Ok(Err(why)) => format!("the weft thread {owned} failed, so the process ends: {why}"),
                 Err(panic) => {
-                    format!("the weft thread {owned} panicked: {}: please report this fault of weft", words(&*panic))
+                    let why = words(&*panic);
+                    format!("the weft thread {owned} panicked, so the process ends: {why}: please report this fault")
                 }
             };
             threads.forget(&pulse);
@@ -180,7 +181,8 @@ impl Threads {
         let hung = lock(&self.0.watched).iter_mut().find_map(|watched| {
             watched.hangs().then(|| {
                 format!(
-                    "the weft thread {} has made no progress for {:?}: the machine is overloaded, or weft has a fault",
+                    "the weft thread {} made no progress for {:?}, so the process ends: the machine is overloaded, \
+                     or weft has a fault",
                     watched.name, watched.longest
                 )
             })
@@ -196,7 +198,7 @@ impl Threads {
 
     /// Logs the reason, lets the packet loop clean up and end the process, and ends the process itself after a limit.
     fn die(&self, why: String) {
-        self.0.log.error(format_args!("{why}; the process ends"));
+        self.0.log.error(&why);
         // The first recorded death stays, because it is the cause of later ones.
         let _ = self.0.fault.set(why);
         (self.0.on_fault)();

@@ -79,14 +79,14 @@ fn a_thread_that_goes_wrong_ends_the_process_within_its_time_and_is_named() {
         for (name, text, most_s) in [
             (
                 "panic",
-                "the weft thread weft-planted panicked: planted 7: please report this fault of weft; the process ends",
+                "the weft thread weft-planted panicked, so the process ends: planted 7: please report this fault",
                 5,
             ),
-            ("reason", "the weft thread weft-planted failed: planted reason; the process ends", 5),
+            ("reason", "the weft thread weft-planted failed, so the process ends: planted reason", 5),
             (
                 "hang",
-                "the weft thread weft-planted has made no progress for 3s: the machine is overloaded, or weft has a \
-                 fault; the process ends",
+                "the weft thread weft-planted made no progress for 3s, so the process ends: the machine is \
+                 overloaded, or weft has a fault",
                 6,
             ),
         ] {

@@ -44,11 +44,13 @@ pub fn look_up(name: &str, own: &[String]) -> io::Result<Vec<IpAddr>> {
             match ask(name, server, &device) {
                 Ok(addresses) if !addresses.is_empty() => return Ok(addresses),
                 Ok(_) => {
-                    let what = format!("the DNS server {server}, asked over interface {device}, returned no address");
+                    let what = format!(
+                        "the DNS server {server}, asked over interface {device} for {name}, returned no address"
+                    );
                     last = io::Error::other(what);
                 }
                 Err(why) => {
-                    let what = format!("cannot ask the DNS server {server} over interface {device}: {why}");
+                    let what = format!("cannot ask the DNS server {server} over interface {device} for {name}: {why}");
                     last = io::Error::new(why.kind(), what);
                 }
             }
