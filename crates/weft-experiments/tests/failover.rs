@@ -35,7 +35,7 @@ fn probes_find_another_way_with_weft_and_with_ospf() {
 #[test]
 fn an_unknown_contender_is_refused() {
     let out = weft_lab(&["failover", "--only", "rip"]);
-    assert!(out.status.code() == Some(1) && stderr(&out).contains("unknown contender `rip`"), "{}", stderr(&out));
+    assert!(out.status.code() == Some(1) && stderr(&out).contains("there is no contender `rip`"), "{}", stderr(&out));
 }
 
 #[test]

@@ -116,7 +116,12 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
         (via, "via = [\"relay7\"]", "\"relay7\"", "there is no node `relay7`: did you mean `relay0`?"),
         (via, "via = [\"relay0 > rely1\"]", "\"relay0 > rely1\"", "there is no node `rely1`: did you mean `relay1`?"),
         (via, "via = [\"router\"]", "\"router\"]\n\n[[tunnel]]", "`router` needs `relay = true`"),
-        (via, "via = [\"relay*\"]", "\"relay*\"]\n\n[[tunnel]]", "expected one node, but `relay*` matches 2"),
+        (
+            via,
+            "via = [\"relay*\"]",
+            "\"relay*\"]\n\n[[tunnel]]",
+            "expected one node, but the pattern `relay*` matches 2",
+        ),
         (via, "via = [\"relay0 > relay1 > relay0\"]", "\"relay0 > relay1 >", "contains the relay `relay0` twice"),
         (via, "via = []", "[]", "a tunnel needs routes over relays: via = [\"NAME\", \"NAME > NAME\"]"),
         (via, "via = \"relay0\"", "\"relay0\"\n\n[[tunnel]]", "expected a sequence"),
