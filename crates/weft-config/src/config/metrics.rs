@@ -27,7 +27,7 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<At<Metrics
 
 fn address(text: &str, directory: &Path) -> Result<MetricsAddress, &'static str> {
     match text.strip_prefix("unix:") {
-        Some("") => return Err("the path of the metrics socket is missing after `unix:`: add it"),
+        Some("") => return Err("the socket path is missing after `unix:`: add the path of the metrics socket"),
         Some(path) => return Ok(MetricsAddress::Unix(directory.join(path))),
         None => {}
     }
@@ -36,7 +36,7 @@ fn address(text: &str, directory: &Path) -> Result<MetricsAddress, &'static str>
         return Err("metrics have neither encryption nor a password: only a loopback address is accepted");
     }
     if address.port() == 0 {
-        return Err("the port for metrics cannot be 0: write a port from 1 to 65535");
+        return Err("metrics cannot have port 0: write a port from 1 to 65535");
     }
     Ok(MetricsAddress::Loopback(address))
 }

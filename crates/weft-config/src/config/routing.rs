@@ -107,7 +107,7 @@ fn hold(text: &str) -> Result<Duration, &'static str> {
 
 fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {
     match text.strip_prefix("unix:") {
-        Some("") => return Err("the path of bfdd's socket is missing after `unix:`: add it"),
+        Some("") => return Err("the socket path is missing after `unix:`: add the path of bfdd's socket"),
         Some(path) => return Ok(BfdAddress::Unix(directory.join(path))),
         None => {}
     }
@@ -116,7 +116,7 @@ fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {
         return Err("the protocol with bfdd has no encryption and no password: only a loopback address is accepted");
     }
     match address.port() {
-        0 => Err("the port for bfdd cannot be 0: write a port from 1 to 65535"),
+        0 => Err("bfdd cannot have port 0: write a port from 1 to 65535"),
         _ => Ok(BfdAddress::Loopback(address)),
     }
 }

@@ -56,7 +56,7 @@ impl PlanQuestion {
             }
         }
         if links.is_empty() {
-            return Err(format!("the plan `{}` would leave no link: keep at least one", self.text()));
+            return Err(format!("the plan `{}` would leave no link: keep one of its links", self.text()));
         }
         if links.iter().any(|link| !link.standby) {
             links.retain(|link| !link.standby);

@@ -141,7 +141,7 @@ fn a_flow_is_tested_from_the_command_line() {
     for (arguments, expected) in [
         (&["laptop", "10.9.0.1", "tcp"][..], "tcp needs the destination port, such as tcp 22"),
         (&["laptop", "10.9.0.1", "icmp", "7"], "icmp has no ports"),
-        (&["laptop", "10.9.0.1", "tpc", "7"], "`tpc` is no protocol"),
+        (&["laptop", "10.9.0.1", "tpc", "7"], "`tpc` is no IP protocol"),
         (&["group:", "10.9.0.1", "icmp"], "`group:`: the name of a group must have 1 to 31 bytes"),
         (&["laptop", "10.9.0.1", "icmp", "--vpn", "red"], "there is no VPN `red`"),
     ] {

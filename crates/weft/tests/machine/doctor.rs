@@ -141,7 +141,7 @@ s.bind((\"0.0.0.0\", 51900)); print(\"bound\", flush=True); time.sleep(50)' >tak
             logged home 'link link1: .*quota is used up'",
         node: "home",
         check: "quota of link link1",
-        found: " of 2.0 kB used",
+        found: "data quota of 2.0 kB are used",
         mend: AsDescribed("raise `quota` of the link and run weft reload", "sed -i 's/2 kB/2 GB/' home.toml; run home reload"),
     },
     Planted {

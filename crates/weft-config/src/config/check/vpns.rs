@@ -100,7 +100,7 @@ fn overlaps(vpn: &Vpn, report: &Report) {
                         format!("in VPN `{vpn}`, the prefixes `{written}` and `{other}` of {of} overlap: remove one")
                     }
                     false => format!(
-                        "in VPN `{vpn}`, the prefix `{written}` of {owner} overlaps with `{other}` of {of}: change one"
+                        "in VPN `{vpn}`, the prefix `{written}` of {owner} overlaps with the prefix `{other}` of {of}"
                     ),
                 };
                 let help = "assign an address of a VPN to one member; only 0.0.0.0/0 and ::/0 may contain other \

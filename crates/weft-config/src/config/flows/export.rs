@@ -106,7 +106,7 @@ pub fn read(mut section: Section<'_, '_>) -> Option<ExportSettings> {
 fn collector(text: &str) -> Result<SocketAddr, &'static str> {
     let address: SocketAddr = text.parse().map_err(|_| "expected an IP address and a port")?;
     match address.ip() {
-        _ if address.port() == 0 => Err("the collector's port cannot be 0: write a port from 1 to 65535"),
+        _ if address.port() == 0 => Err("the collector cannot have port 0: write a port from 1 to 65535"),
         ip if ip.is_unspecified() || ip.is_multicast() => {
             Err("the collector's address must be that of one machine, not 0.0.0.0, :: or multicast")
         }

@@ -43,7 +43,7 @@ fn a_file_that_only_root_may_open_is_reported() {
     {
         let check = service.tun(&place.file("tun", mode));
         assert_eq!(check.verdict, verdict, "{mode:o}: {check:?}");
-        assert!(check.found.contains("by nobody"), "{check:?}");
+        assert!(check.found.contains("the user nobody"), "{check:?}");
     }
     assert!(OpenOptions::new().write(true).open(place.file("tun", 0o600)).is_ok(), "root's own rights stay");
 }

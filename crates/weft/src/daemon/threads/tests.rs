@@ -123,7 +123,12 @@ fn the_packet_loop_gets_the_first_fault_and_an_unwatched_process_sends_no_heartb
         scope.spawn(|| {
             let (status, said, _) = run("cleared");
             assert_eq!(status, Some(3), "{said}");
-            assert!(said.contains("cleared up after: thread weft-planted panicked: planted 7"), "{said}");
+            assert!(
+                said.contains(
+                    "cleared up after: the weft thread weft-planted panicked, so the process ends: planted 7"
+                ),
+                "{said}"
+            );
         });
         scope.spawn(|| assert_eq!(run("watch").0, Some(4)));
     });
