@@ -116,7 +116,7 @@ fn mistakes(dir: &Dir) {
     refused(dir, &["--peer", "hob"], 1, &["no peer `hob`; did you mean `hub`?"]);
     refused(dir, &["--sites", "100"], 2, &["--sites"]);
     let own = dir.write("own.json", &status(dir, "home").to_string());
-    refused(dir, &["--peer-status", own.to_str().unwrap()], 1, &["the file is not the status of hub"]);
+    refused(dir, &["--peer-status", own.to_str().unwrap()], 1, &["the file is not the status of node hub"]);
     // A copy has no weft-lab beside it.
     let (alone, out) = (dir.path("weft"), dir.path("alone.toml"));
     std::fs::copy(WEFT, &alone).unwrap();
