@@ -217,6 +217,8 @@ enum Event {
     ReportTimer,
     Report(PathSample, Vec<RangeInclusive<u64>>),
     LossTimer,
+    /// A packet leaves beyond the limit if no report has arrived since the given number of reports.
+    Ask(usize),
     RivalStart,
     RivalAck,
 }
@@ -240,6 +242,7 @@ struct World<'a> {
     report_timer: Option<Instant>,
     next_send: Instant,
     send_scheduled: bool,
+    is_asking: bool,
     trickled: u64,
     queue: VecDeque<Queued>,
     tokens: (Instant, f64),
@@ -279,6 +282,7 @@ impl<'a> World<'a> {
             report_timer: None,
             next_send: Instant::ZERO,
             send_scheduled: true,
+            is_asking: false,
             trickled: 0,
             queue: VecDeque::new(),
             tokens: (Instant::ZERO, link.policer.map_or(0.0, |p| p.1 as f64)),
@@ -338,6 +342,16 @@ impl<'a> World<'a> {
                 self.book.detect_lost(now, &mut |_, _, _| {});
                 self.send(now);
             }
+            Event::Ask(reports) if self.rates.len() == reports => {
+                self.send_packet(now, true);
+                self.ask_later(now);
+            }
+            Event::Ask(_) => {
+                self.is_asking = false;
+                if !self.send_scheduled {
+                    self.send(now);
+                }
+            }
             Event::RivalStart => self.rival_send(now),
             Event::RivalAck => self.rival_ack(now),
         }
@@ -366,17 +380,31 @@ impl<'a> World<'a> {
                 }
                 if self.book.in_flight_bytes() + u64::from(PACKET) > self.control.in_flight_limit_bytes() {
                     self.next_send = now;
+                    if !self.is_asking {
+                        self.ask_later(now);
+                    }
                     return;
                 }
-                let number = self.book.next_number();
-                self.book.on_sent(number, now, PACKET, waiting > 1, ());
-                self.trickled += 1;
-                self.enqueue(now, Queued { number, ours: true, entered: now });
+                self.send_packet(now, waiting > 1);
                 self.next_send =
                     self.next_send.max(now.before(rate.time_for(u64::from(PACKET)))) + rate.time_for(u64::from(PACKET));
             }
         }
         self.wake(self.next_send);
+    }
+
+    fn send_packet(&mut self, now: Instant, backlogged: bool) {
+        let number = self.book.next_number();
+        self.book.on_sent(number, now, PACKET, backlogged, ());
+        self.trickled += 1;
+        self.enqueue(now, Queued { number, ours: true, entered: now });
+    }
+
+    /// Asks for a report after some silence, as a node does by a ping. All packets in flight may be lost.
+    fn ask_later(&mut self, now: Instant) {
+        self.is_asking = true;
+        let patience = self.control.rtt().smoothed() * 2 + Duration::from_millis(50);
+        self.schedule(now + patience, Event::Ask(self.rates.len()));
     }
 
     /// Returns the number of packets that the application has ready.

@@ -215,6 +215,33 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
     assert!(used[0].0 > 0.72 && five > 0.82 && mean > 0.94, "mean {mean:.3}; the least: {:#?}", &used[..4]);
 }
 
+/// A path whose rate falls to a small part again and again is used while its rate is high.
+///
+/// The falls look like jitter of the length of a whole spell. The delay is steady while the rate is high, however.
+#[test]
+fn a_path_that_falls_deep_is_used_between_the_falls() {
+    let mut rng = Rng::new(18);
+    let mut used = Vec::new();
+    for seed in 0..60 {
+        let (mbps, rtt) = (log_mbps(&mut rng, 1.0, 40.0), 4 + rng.below(60));
+        let (low, spell) = (mbps / (5.0 + 40.0 * rng.unit()), ms((200.0 * 10f64.powf(rng.unit())) as u64));
+        let rate = |mbps: f64| Rate::from_bps((mbps * 1e6) as u64);
+        let steps = (0..100).map(|n| (spell * n, rate(if n % 2 == 0 { mbps } else { low }))).collect();
+        let bdp = rate(mbps).bytes_in(ms(rtt)) as f64;
+        let queue_bytes = ((bdp * (0.5 + 2.0 * rng.unit())) as u64).max(4 * u64::from(PACKET));
+        let link = Link { capacity: Capacity::Steps(steps), queue_bytes, seed, ..Link::fixed(mbps, rtt) };
+        let run = link.run();
+        let u = run.utilisation(s(5.0), s(20.0));
+        eprintln!("DRAW {seed} {u:.2} {mbps:.1}/{low:.3} Mbit/s spell {spell:?} rtt {rtt} queue {queue_bytes} low share {:.2}", low/(low+mbps));
+        if std::env::var("SEED").is_ok_and(|x| x == seed.to_string()) { for (t, r, p) in &run.rates { let ms = (*t - Instant::ZERO).as_millis() as u64; if (8000..11000).contains(&ms) { eprintln!("T {ms} {:.2} {p:?} high {}", r.bps() as f64/1e6, (ms / spell.as_millis() as u64) % 2 == 0); } } }
+        used.push(u);
+    }
+    used.sort_by(f64::total_cmp);
+    let mean = used.iter().sum::<f64>() / used.len() as f64;
+    let five = used[..5].iter().sum::<f64>() / 5.0;
+    assert!(five > 2.0 && mean > 2.0, "mean {mean:.3}; the least: {:.3?}", &used[..5]);
+}
+
 /// A path whose rate wanders and whose queue holds a few packets drops a limited part of what is sent.
 #[test]
 fn a_wandering_rate_with_a_short_queue_is_not_overrun() {

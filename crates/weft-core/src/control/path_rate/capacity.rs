@@ -47,8 +47,10 @@ impl PathRate {
                 return;
             }
         }
+        let mut steady_bps = 0.0;
         if !self.recall.precedes(sample) {
             self.meter.on_sample(sample, span);
+            steady_bps = self.steady_span.on_sample(sample, self.delay.queue(), self.rtt.min()).unwrap_or(0.0);
         }
         let fill = self.loss.fill();
         if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
@@ -77,9 +79,10 @@ impl PathRate {
             }
         } else {
             self.busy_meter = RateMeter::default();
+            // A rate that rises within the mean's span is measured while the delay is steady.
             // Packets cannot be delivered faster than they are paced. A higher value means that the path delayed some
             // packets, which then arrived together.
-            let delivered = (self.meter.delivered_bps() * fill).min(self.rate_bps);
+            let delivered = (self.meter.delivered_bps().max(steady_bps) * fill).min(self.rate_bps);
             let measured = self.meter.bits_ever() >= 4.0 * self.packet_bits;
             if measured {
                 self.capacity_bps = if self.assumed { delivered } else { self.capacity_bps.max(delivered) };

@@ -45,6 +45,7 @@ mod rate_meter;
 mod recall;
 mod round;
 mod startup;
+mod steady_span;
 mod trial;
 
 pub use phase::Phase;
@@ -60,6 +61,7 @@ use rate_meter::RateMeter;
 use recall::Recall;
 use round::{FruitlessGrowth, Round};
 use startup::FullPath;
+use steady_span::SteadySpan;
 use trial::Trial;
 use weft_units::{Duration, Instant, Rate};
 
@@ -91,6 +93,7 @@ pub struct PathRate {
     loss: BaselineLoss,
     meter: RateMeter,
     busy_meter: RateMeter,
+    steady_span: SteadySpan,
     state: State,
     capacity_bps: f64,
     /// True as long as the capacity is the configured initial rate, because nothing was measured.
@@ -135,6 +138,7 @@ impl PathRate {
             loss: BaselineLoss::default(),
             meter: RateMeter::default(),
             busy_meter: RateMeter::default(),
+            steady_span: SteadySpan::default(),
             state: State::Startup,
             capacity_bps: initial,
             assumed: true,
