@@ -230,16 +230,13 @@ fn a_path_that_falls_deep_is_used_between_the_falls() {
         let bdp = rate(mbps).bytes_in(ms(rtt)) as f64;
         let queue_bytes = ((bdp * (0.5 + 2.0 * rng.unit())) as u64).max(4 * u64::from(PACKET));
         let link = Link { capacity: Capacity::Steps(steps), queue_bytes, seed, ..Link::fixed(mbps, rtt) };
-        let run = link.run();
-        let u = run.utilisation(s(5.0), s(20.0));
-        eprintln!("DRAW {seed} {u:.2} {mbps:.1}/{low:.3} Mbit/s spell {spell:?} rtt {rtt} queue {queue_bytes} low share {:.2}", low/(low+mbps));
-        if std::env::var("SEED").is_ok_and(|x| x == seed.to_string()) { for (t, r, p) in &run.rates { let ms = (*t - Instant::ZERO).as_millis() as u64; if (8000..11000).contains(&ms) { eprintln!("T {ms} {:.2} {p:?} high {}", r.bps() as f64/1e6, (ms / spell.as_millis() as u64) % 2 == 0); } } }
-        used.push(u);
+        used.push(link.run().utilisation(s(5.0), s(20.0)));
     }
     used.sort_by(f64::total_cmp);
     let mean = used.iter().sum::<f64>() / used.len() as f64;
     let five = used[..5].iter().sum::<f64>() / 5.0;
-    assert!(five > 2.0 && mean > 2.0, "mean {mean:.3}; the least: {:.3?}", &used[..5]);
+    // Without the measurement over steady spans the mean is 0.61 and that of the five least 0.23.
+    assert!(five > 0.25 && mean > 0.625, "mean {mean:.3}; the least: {:.3?}", &used[..5]);
 }
 
 /// A path whose rate wanders and whose queue holds a few packets drops a limited part of what is sent.
