@@ -118,7 +118,7 @@ async fn run(mut command: Command) -> Result<String, String> {
         }
         Err(_) => {
             return Err(format!(
-                "the program weft did not end within {} s and was stopped: look at the node's log, then try again",
+                "`weft` did not make this change within {} s: look at the node's log, then try again",
                 PATIENCE.as_secs()
             ));
         }

@@ -89,7 +89,7 @@ pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
         format!("at most {} B pass to address {} over link {}", path.mtu, path.remote, path.link_name)
     };
     let names = tried::list(paths.iter().filter(is_small).map(limit), "and");
-    let found = (!names.is_empty()).then(|| format!("only short packets pass: {names}"));
+    let found = (!names.is_empty()).then(|| format!("the network drops long datagrams: {names}"));
     found.into_iter().map(|found| finding(Cause::SmallMtu, found)).collect()
 }
 

@@ -57,7 +57,7 @@ fn proxies_that_contradict_themselves_are_refused() {
     }
     refused(
         &with_proxies("[[proxy]]\nports = [\"1-100\"]\n[[proxy]]\nports = [80]\nside = \"ingress\"\n"),
-        &["[[proxy]] number 1 and number 2 would accept the same", "make them differ in `to`, `ports` or `side`"],
+        &["[[proxy]] number 1 and number 2 accept the same connections: change `to`, `ports` or `side` of one"],
     );
     refused(
         &with_proxies("[[proxy]]\nports = [0, \"9-3\", true]\nport = 3\n"),

@@ -147,8 +147,8 @@ fn a_member_that_claims_anothers_prefix_is_refused() {
     refused(
         &with_vpn("address = [\"10.1.0.1/24\"]\nmembers = { hub = [\"10.1.0.1/32\"] }"),
         &[
-            "weft.toml:10:20: error: VPN `blue` gives the member `hub` this node's own address `10.1.0.1/24`",
-            "put the member's address here",
+            "weft.toml:10:20: error: VPN `blue` gives the member `hub` this node's own address `10.1.0.1/24`:",
+            "give the member another one",
         ],
     );
 }

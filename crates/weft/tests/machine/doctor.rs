@@ -52,7 +52,7 @@ const FAULTS: [Planted; 15] = [
         plant: "ip -n home addr add 192.0.2.20/28 dev link2",
         node: "home",
         check: "subnet of link link1",
-        found: "the links link1 and link2 both have an address in 192.0.2.16/28",
+        found: "the links link1 and link2 both have an address in the subnet 192.0.2.16/28",
         mend: AsPrinted,
     },
     Planted {

@@ -205,7 +205,7 @@ fn a_path_that_carries_only_small_packets() {
         said.name(
             node,
             "small-mtu",
-            &["only short packets pass: at most", "B", "drops longer packets without an error"],
+            &["the network drops long datagrams: at most", "B", "drops longer packets without an error"],
         );
     }
 }

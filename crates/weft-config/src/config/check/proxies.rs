@@ -25,10 +25,12 @@ pub fn check(config: &Config, report: &Report) {
         let rule = config.proxy_rule(&proxy.value);
         let earlier = config.proxies.each.iter().take(i);
         for (other, _) in earlier.enumerate().filter(|(_, other)| config.proxy_rule(&other.value).overlaps(&rule)) {
-            let message =
-                format!("[[proxy]] number {} and number {} would accept the same connections", other + 1, i + 1);
-            let help = "make them differ in `to`, `ports` or `side`";
-            report.error(proxy.span.clone(), message, Some(help.to_owned()));
+            let message = format!(
+                "[[proxy]] number {} and number {} accept the same connections: change `to`, `ports` or `side` of one",
+                other + 1,
+                i + 1
+            );
+            report.error(proxy.span.clone(), message, None);
         }
         for (span, to) in prefixes(config, proxy) {
             own_packets(config, &span, to, report);

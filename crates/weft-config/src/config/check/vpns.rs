@@ -116,12 +116,12 @@ fn overlaps(vpn: &Vpn, report: &Report) {
             };
             if let Some(own) = vpn.addresses.iter().find(is_own) {
                 let message = format!(
-                    "VPN `{}` gives the member `{}` this node's own address `{}`",
+                    "VPN `{}` gives the member `{}` this node's own address `{}`: give the member another one",
                     vpn.name.value,
                     member.peer.value,
                     prefix::text(own.value)
                 );
-                report.error(at.span.clone(), message, Some("put the member's address here".to_owned()));
+                report.error(at.span.clone(), message, None);
             }
         }
     }

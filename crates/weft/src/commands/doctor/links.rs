@@ -94,13 +94,13 @@ fn one_subnet(addresses: &LinkAddresses, arp_is_strict: bool) -> Vec<Check> {
     for (at, (name, own)) in all.iter().enumerate().filter(|(_, (_, own))| own.address.is_ipv4() && own.length < 32) {
         for (other, its) in all.iter().skip(at + 1).filter(|(other, its)| other != name && its.overlaps(*own)) {
             let wider = prefix::text(prefix::trimmed(if its.length < own.length { *its } else { *own }));
-            let found = format!("the links {name} and {other} both have an address in {wider}");
-            let (verdict, end) = match arp_is_strict {
-                true => (Verdict::Good, ", and each answers for its own addresses"),
-                false => (Verdict::Warning, ": the kernel answers ARP for the addresses of one link on the other"),
+            let both = format!("the links {name} and {other} both have an address in the subnet {wider}");
+            let (verdict, found) = match arp_is_strict {
+                true => (Verdict::Good, format!("{both}, and the kernel answers ARP correctly")),
+                false => (Verdict::Warning, format!("{both}: the kernel answers ARP for one of them on the other")),
             };
             let help = "sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2";
-            checks.push(Check::new(format!("subnet of link {name}"), verdict, found + end, help));
+            checks.push(Check::new(format!("subnet of link {name}"), verdict, found, help));
         }
     }
     checks
@@ -187,7 +187,7 @@ mod tests {
         };
         let checks = one_subnet(&both("192.168.1.7/24", "192.168.1.8/25"), false);
         assert_eq!(checks.len(), 1, "{checks:?}");
-        let found = "the links a and b both have an address in 192.168.1.0/24: the kernel";
+        let found = "the links a and b both have an address in the subnet 192.168.1.0/24: the kernel";
         assert!(checks[0].found.starts_with(found), "{checks:?}");
         assert_eq!(one_subnet(&both("192.168.1.7/24", "192.168.1.8/24"), true)[0].verdict, Verdict::Good);
         assert_eq!(one_subnet(&both("192.168.1.7/24", "192.168.2.8/24"), false), []);

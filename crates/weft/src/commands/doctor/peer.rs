@@ -100,8 +100,10 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
         return Check::new(name, Verdict::Good, found, "");
     }
     let host = match &route.ping {
-        PingResult::Answered(time) => format!("the host answers ping in {}", millis(time.as_micros() as u64)),
-        PingResult::Silent => "the host does not answer ping".to_owned(),
+        PingResult::Answered(time) => {
+            format!("the machine at that address answers ping in {}", millis(time.as_micros() as u64))
+        }
+        PingResult::Silent => "the machine at that address does not answer ping".to_owned(),
         PingResult::Failed(why) => format!("this node cannot send a ping: {why}"),
     };
     let (found, help) = match (&route.bounce, &route.ping) {
@@ -112,7 +114,7 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
         ),
         (None, PingResult::Silent) => (
             format!("the peer did not answer UDP datagrams; {host}"),
-            "the host is off, its address is wrong, or a firewall drops all packets: try another host in its network",
+            "the machine is off, its address is wrong, or a firewall drops all packets: try another one in its network",
         ),
         (None, PingResult::Failed(_)) => (
             format!("the peer did not answer UDP datagrams; {host}"),
