@@ -69,7 +69,7 @@ impl Table {
         }
         let gone: Vec<&str> = (0..heading.len()).filter(|at| fit[*at].is_none()).map(|at| heading[at]).collect();
         if !gone.is_empty() {
-            text += &screen.fold(&format!("the screen is too narrow for the columns: {}\n", gone.join(", ")));
+            text += &screen.fold(&format!("columns left out because the screen is too narrow: {}\n", gone.join(", ")));
         }
         text
     }

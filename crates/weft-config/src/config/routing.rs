@@ -99,7 +99,7 @@ fn hold(text: &str) -> Result<Duration, &'static str> {
     let time = parse_duration(text).map_err(|_| "expected a time")?;
     match time > MAX_HOLD {
         true => {
-            Err("`hold` must be at most 10 min: a prefix kept so long without the routing daemon may be out of date")
+            Err("`hold` must be at most 10 min: a prefix kept longer without the routing daemon may be out of date")
         }
         false => Ok(time),
     }
@@ -116,7 +116,7 @@ fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {
         return Err("the protocol with bfdd has no encryption and no password: only a loopback address is accepted");
     }
     match address.port() {
-        0 => Err("bfdd cannot have port 0: write a port from 1 to 65535"),
+        0 => Err("the address of `bfdd` cannot have port 0: write a port from 1 to 65535"),
         _ => Ok(BfdAddress::Loopback(address)),
     }
 }

@@ -113,7 +113,7 @@ impl Progress {
 
     fn goes_on(&self) -> String {
         match &self.digest {
-            Some(digest) => format!("the node goes on with the configuration with digest {}", short(digest)),
+            Some(digest) => format!("the node keeps its present configuration (digest {})", short(digest)),
             None => "the node goes on with its present configuration".to_owned(),
         }
     }
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(
             text,
             "cannot get the configuration from the controller: no connection; the controller last answered 30 days \
-             ago; the node goes on with the configuration with digest abababababab"
+             ago; the node keeps its present configuration (digest abababababab)"
         );
     }
 }

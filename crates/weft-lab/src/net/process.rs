@@ -57,7 +57,7 @@ impl Process {
             }
             if Instant::now() >= deadline {
                 return Err(timed_out(format!(
-                    "a program that weft-lab started did not end within {timeout:?}: start the run again"
+                    "a program that weft-lab started did not end within {timeout:?} and was left running: start the run again"
                 )));
             }
             thread::sleep(POLL);

@@ -12,7 +12,7 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
         return refuse(format!(
-            "the scenario has {kind} named `{}`, but the lab runs VPNs only in scenarios without [[node]] tables",
+            "the scenario has [[node]] tables and {kind} named `{}`, but the lab runs VPNs only without [[node]] tables",
             vpn.name
         ));
     }

@@ -96,11 +96,18 @@ pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) ->
     while !is_ready() {
         for daemon in daemons.iter_mut() {
             if daemon.process.child_mut().try_wait()?.is_some() {
-                return Err(daemon.error(&format!("the program {} ended before it was ready", daemon.what)));
+                return Err(daemon.error(&format!(
+                    "the program {} ended before it was ready: its last output says why",
+                    daemon.what
+                )));
             }
         }
         if let Some(last) = daemons.last().filter(|_| Instant::now() > deadline) {
-            let text = format!("the program {} was not ready within {} s", last.what, READY_TIMEOUT.as_secs());
+            let text = format!(
+                "the program {} was not ready within {} s: its last output says why",
+                last.what,
+                READY_TIMEOUT.as_secs()
+            );
             return Err(last.error(&text));
         }
         interrupt::sleep_until(Instant::now() + PAUSE)?;

@@ -294,7 +294,7 @@ impl RunningCapture<'_> {
             }
         };
         if std::mem::take(&mut self.is_node_silent) {
-            eprintln!("the node answers again: the capture uses its present addresses");
+            eprintln!("the node answers again: the capture now follows the addresses that the node uses now");
         }
         for tap in self.taps.iter_mut().filter(|tap| !wanted.iter().any(|wanted| tap.is(wanted))) {
             tap.close();

@@ -198,8 +198,8 @@ fn rules(qos: &Qos) -> String {
         table.row([number.to_string(), rule.name.clone(), rule.matches.clone(), rule.class.clone()]);
     }
     match table.is_empty() {
-        true => "no rules are configured: every flow has the class bulk\n".to_owned(),
-        false => format!("{table}\na flow that no rule matches has the class bulk\n"),
+        true => "no rules are configured: every flow gets the class `bulk`\n".to_owned(),
+        false => format!("{table}\na flow that no rule matches gets the class `bulk`\n"),
     }
 }
 

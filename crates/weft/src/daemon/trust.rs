@@ -49,7 +49,7 @@ pub fn prefixes(engine: &Engine) -> Vec<Prefix> {
 /// `name` is the peer's name, safe to print.
 pub fn joined(engine: &Engine, peer: PeerId, name: &str) -> String {
     let Some(of) = engine.certified_peers().find(|of| of.peer == peer) else {
-        return format!("peer {name} joined, and is already removed");
+        return format!("peer {name} joined this node, but was removed again before this line was written");
     };
     let claims = of.certificate.claims();
     let prefixes: Vec<String> =

@@ -32,7 +32,10 @@ pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Optio
         }
         (Some(now), None) => Some(now),
         (None, Some(typical)) => Some(KnownRate {
-            source: format!("the present rate is unknown, so the plan uses the {}", typical.source),
+            source: format!(
+                "the path carries no traffic now, so its rate for the simulation is the {}",
+                typical.source
+            ),
             ..typical
         }),
         (None, None) => limit(),

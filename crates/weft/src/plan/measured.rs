@@ -138,9 +138,9 @@ impl Measurements<'_> {
             loss,
             standby: path.standby,
             notes: vec![
-                format!("source of the rate to the peer: {}", to.source),
-                format!("source of the rate from the peer: {}", from.source),
-                format!("source of the loss: {loss_source}"),
+                format!("source of the figure for the rate to the peer: {}", to.source),
+                format!("source of the figure for the rate from the peer: {}", from.source),
+                format!("source of the figure for the loss: {loss_source}"),
             ],
         })
     }

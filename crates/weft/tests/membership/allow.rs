@@ -54,7 +54,7 @@ fn only_allowed_connections_reach_the_hub_and_the_log_lists_the_others() {
     assert_eq!(part(&text, "answers"), "ping passed", "{text}\n{log}");
     let said = part(&text, "log");
     assert!(
-        said.contains("peer home: packet dropped by the [[allow]] rules: flow tcp 10.9.0.1:")
+        said.contains("peer home: the [[allow]] rules dropped a packet of the flow tcp 10.9.0.1:")
             && said.contains("10.9.0.2:81"),
         "{text}\n{log}"
     );

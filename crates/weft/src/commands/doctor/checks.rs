@@ -147,13 +147,16 @@ fn explicit_rates(machine: &Machine) -> Check {
         Available::Bbr => Check::new(
             name,
             Verdict::Warning,
-            format!("the congestion control is bbr instead of {NAME}: {}", lacks.join(", ")),
+            format!("weft uses the congestion control bbr instead of {NAME}, because {}", lacks.join(", ")),
             needs,
         ),
         _ => Check::new(
             name,
             Verdict::Warning,
-            format!("the congestion controls {NAME} and bbr are not available: {}", lacks.join(", ")),
+            format!(
+                "the kernel has no congestion control bbr, and {NAME} cannot be loaded, because {}",
+                lacks.join(", ")
+            ),
             needs,
         ),
     }

@@ -80,7 +80,8 @@ impl Service {
                         "load the TUN driver with modprobe tun; start a container with --device /dev/net/tun".to_owned()
                     }
                 };
-                let found = format!("the user {user} of {UNIT} cannot open the TUN device: {why}");
+                let found =
+                    format!("the user {user}, which runs the service {UNIT}, cannot open the TUN device: {why}");
                 Check::new(name, Verdict::Bad, found, help)
             }
         }

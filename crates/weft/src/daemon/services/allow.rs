@@ -35,5 +35,5 @@ pub fn shown(engine: &Engine, now: Instant) -> Option<AllowStatus> {
 
 /// Returns the text about a dropped packet, for the log and the status.
 pub fn denied(packet: &DeniedPacket) -> String {
-    format!("packet dropped by the [[allow]] rules: flow {}: {}", signalling::flow(&packet.key), packet.why.text())
+    format!("the [[allow]] rules dropped a packet of the flow {}: {}", signalling::flow(&packet.key), packet.why.text())
 }

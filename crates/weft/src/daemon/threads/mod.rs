@@ -119,7 +119,7 @@ impl Threads {
             let end = catch_unwind(AssertUnwindSafe(|| work(&pulse)));
             let why = match end {
                 Ok(Ok(())) => return threads.forget(&pulse),
-                Ok(Err(why)) => format!("the weft thread {owned} failed, so the process ends: {why}"),
+                Ok(Err(why)) => format!("the weft thread {owned} failed, so the process ends: {why}: start weft again"),
                 Err(panic) => {
                     let why = words(&*panic);
                     format!("the weft thread {owned} panicked, so the process ends: {why}: please report this fault")

@@ -82,7 +82,7 @@ fn a_thread_that_goes_wrong_ends_the_process_within_its_time_and_is_named() {
                 "the weft thread weft-planted panicked, so the process ends: planted 7: please report this fault",
                 5,
             ),
-            ("reason", "the weft thread weft-planted failed, so the process ends: planted reason", 5),
+            ("reason", "the weft thread weft-planted failed, so the process ends: planted reason: start weft again", 5),
             (
                 "hang",
                 "the weft thread weft-planted made no progress for 3s, so the process ends: the machine is \
