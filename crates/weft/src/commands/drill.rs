@@ -57,7 +57,7 @@ fn peer(of: &DrillPeer) -> String {
         |us| format!("the path was declared down after {}", millis(us)),
     );
     let back = of.back_us.map_or_else(
-        || "the path was not used again after the end of the cut".to_owned(),
+        || "the path was not used again".to_owned(),
         |us| format!("the path was used again {} after the end of the cut", millis(us)),
     );
     let mut text = format!("to peer {}: ", of.peer);
