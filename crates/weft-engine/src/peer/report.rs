@@ -106,11 +106,17 @@ impl Peer {
         self.paths[index].pending.policy = true;
     }
 
-    /// Puts the best answering path of a link into use after the path in use was given up.
+    /// Puts the best answering path of a link into use after the path in use was given up, and chooses spares anew.
+    ///
+    /// A path that takes over can make a relayed path a spare, and with it shorten the hold time.
     pub fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
-        if self.has_path_in_use(link) {
-            return;
+        if !self.has_path_in_use(link) {
+            self.replace_path(cx, link);
         }
+        self.choose_spares(cx);
+    }
+
+    fn replace_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
         let may = |p: &Path| p.link == link && p.ours && p.link_up && !p.barred && p.health.answers();
         let best = (0..self.paths.len())
             .filter(|i| may(&self.paths[*i]))
