@@ -165,7 +165,7 @@ fn a_node_joins_follows_and_goes_on_without_the_controller() {
     for _ in 0..3 {
         let output = machine.follow();
         assert!(
-            !output.status.success() && said(&output).contains("goes on with the configuration"),
+            !output.status.success() && said(&output).contains("keeps its present configuration"),
             "{}",
             said(&output)
         );

@@ -143,7 +143,7 @@ fn a_file_serves_one_process_and_is_for_its_owner() {
     let path = dir.path("a.redb");
     let first = RedbStore::open(&path).unwrap();
     let Err(StoreError::Failed(why)) = RedbStore::open(&path).map(drop) else { panic!("opened twice") };
-    assert!(why.contains("another controller"), "{why}");
+    assert!(why.contains("another weft-controller uses it"), "{why}");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     drop(first);

@@ -162,6 +162,6 @@ mod tests {
     #[test]
     fn a_missing_node_is_told_with_its_socket() {
         let error = read(Path::new("/nonexistent/control.sock")).error.unwrap();
-        assert!(error.contains("no node is running at /nonexistent/control.sock"), "{error}");
+        assert!(error.contains("no node is running at the control socket /nonexistent/control.sock"), "{error}");
     }
 }

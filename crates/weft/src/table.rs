@@ -322,6 +322,6 @@ mod tests {
             "{}",
             at(60)
         );
-        assert!(!at(40).contains("carries") && at(40).ends_with("columns: WHY\n"), "{}", at(40));
+        assert!(!at(40).contains("carries") && at(40).ends_with("too narrow: WHY\n"), "{}", at(40));
     }
 }

@@ -39,7 +39,7 @@ fn only_allowed_connections_reach_the_hub_and_the_log_lists_the_others() {
         echo "== allowed"; reach 80
         echo "== denied"; reach 81; ip netns exec home ping -c 1 -W 1 10.9.0.2 >/dev/null && echo "ping passed"
         echo "== answers"; ip netns exec hub ping -c 1 -W 2 10.9.0.1 >/dev/null && echo "ping passed"
-        logged hub "no \[\[allow\]\] rule matches"; echo "== log"; grep "packet dropped" hub.log
+        logged hub "no \[\[allow\]\] rule matches"; echo "== log"; grep "dropped a packet" hub.log
         echo "== counters"; run hub acl; run hub acl --json | tail -c 400
         cp wider.toml hub.toml; run hub reload
         echo "== wider"; reach 81
