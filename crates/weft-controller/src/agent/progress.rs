@@ -114,7 +114,7 @@ impl Progress {
     fn goes_on(&self) -> String {
         match &self.digest {
             Some(digest) => format!("the node keeps its present configuration (digest {})", short(digest)),
-            None => "the node goes on with its present configuration".to_owned(),
+            None => "the node keeps its present configuration".to_owned(),
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
                         (Next::Try { .. }, None) => prop_assert!(false, "a trial without an answer"),
                         (Next::Say(text), None) => {
                             said += 1;
-                            prop_assert!(text.contains("goes on"), "{text}");
+                            prop_assert!(text.contains("the node keeps its present configuration"), "{text}");
                         }
                         (Next::Say(text), Some(_)) => prop_assert!(text.contains("again"), "{text}"),
                         (Next::Wait, _) => {}
