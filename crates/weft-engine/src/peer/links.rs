@@ -34,6 +34,7 @@ impl Peer {
             path.health.on_link_up(cx.now);
         }
         self.choose_path(cx, link.id);
+        self.settle_paths(cx);
         if self.is_established() {
             self.call_again(cx);
         }
@@ -55,6 +56,7 @@ impl Peer {
             }
         }
         self.report_gone();
+        self.settle_paths(cx);
     }
 
     /// Gives up the paths over a link that will not be used again.
@@ -71,6 +73,7 @@ impl Peer {
             }
         }
         self.report_gone();
+        self.settle_paths(cx);
     }
 
     /// Marks a path that the peer opened as given up: the peer gave it up, or its local link is gone.

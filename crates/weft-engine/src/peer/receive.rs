@@ -133,6 +133,7 @@ impl Peer {
                 let was_barred = core::mem::replace(&mut path.barred, link.is_some_and(|link| !link.send));
                 if path.barred && !was_barred {
                     self.move_units_away(cx, index);
+                    self.settle_paths(cx);
                 }
             }
             if self.paths[index].left && is_newest {
@@ -235,7 +236,7 @@ impl Peer {
         if is_asked_for_vpn {
             self.announce_vpns(Some(index));
         }
-        self.update_hold();
+        self.settle_paths(cx);
         Some(eliciting)
     }
 

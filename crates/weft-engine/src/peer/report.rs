@@ -106,17 +106,11 @@ impl Peer {
         self.paths[index].pending.policy = true;
     }
 
-    /// Puts the best answering path of a link into use after the path in use was given up, and chooses spares anew.
-    ///
-    /// A path that takes over can make a relayed path a spare, and with it shorten the hold time.
+    /// Puts the best answering path of a link into use after the path in use was given up.
     pub fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
-        if !self.has_path_in_use(link) {
-            self.replace_path(cx, link);
+        if self.has_path_in_use(link) {
+            return;
         }
-        self.choose_spares(cx);
-    }
-
-    fn replace_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
         let may = |p: &Path| p.link == link && p.ours && p.link_up && !p.barred && p.health.answers();
         let best = (0..self.paths.len())
             .filter(|i| may(&self.paths[*i]))
@@ -128,10 +122,18 @@ impl Peer {
         }
     }
 
+    /// Chooses spare paths and computes the hold time, after an input that may have changed a path.
+    ///
+    /// If only the next timer did so, a hold time that has changed would be announced late.
+    pub(super) fn settle_paths(&mut self, cx: &mut Context<'_>) {
+        self.choose_spares(cx);
+        self.update_hold();
+    }
+
     /// Computes the time for which the peer should wait for a missing unit.
     ///
     /// The time is announced to the peer if it has changed by more than a fifth.
-    pub(super) fn update_hold(&mut self) {
+    fn update_hold(&mut self) {
         let delays = |p: &Path| p.delay().baseline_us().unwrap_or_default();
         let Some(origin) = self.usable_paths().next().map(delays) else { return };
         let (mut least, mut most, mut rtt, mut loss) = (i64::MAX, i64::MIN, Duration::ZERO, 0.0f64);

@@ -56,7 +56,6 @@ impl Peer {
         if !self.is_established() {
             return;
         }
-        self.choose_spares(cx);
         self.report_untried(cx);
         let urgency = self.urgency(cx.now);
         for index in 0..self.paths.len() {
@@ -71,7 +70,7 @@ impl Peer {
         self.open_vpns(cx);
         self.send_revocations(cx);
         self.drive_loops(cx.now);
-        self.update_hold();
+        self.settle_paths(cx);
         self.update_queue();
         self.ready_offer(cx);
         self.schedule_reports(cx.now);
@@ -279,6 +278,7 @@ impl Peer {
                 }
             }
         }
+        self.settle_paths(cx);
     }
 
     /// Informs the peer that this node is leaving.

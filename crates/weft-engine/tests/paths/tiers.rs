@@ -29,6 +29,11 @@ struct Tiers {
 
 impl Tiers {
     fn draw(rng: &mut Rng) -> Tiers {
+        Tiers::draw_with(rng, false)
+    }
+
+    /// Draws the nodes. If `crosses`, each link reaches all addresses of the other node.
+    fn draw_with(rng: &mut Rng, crosses: bool) -> Tiers {
         let links = 2 + rng.below(3) as usize;
         let mut configs = [0, 1].map(|node| config(node, links, &Policy::default(), 1));
         let tiers = (0..links).map(|at| {
@@ -41,6 +46,7 @@ impl Tiers {
         let tiers = tiers.collect();
         let ways: Vec<_> = (0..links).map(|_| direction(5 + rng.below(60), 2 + rng.below(25), 0.0)).collect();
         let mut world = World::with(&ways, configs);
+        world.crosses = crosses;
         world.run_for(ms(3_000));
         Tiers { world, tiers, number: 0 }
     }
@@ -151,6 +157,41 @@ fn a_changed_tier_holds_at_once() {
         match tier {
             PathTier::Primary => assert!(bytes[0] > 100_000, "{tier:?}: {bytes:?}"),
             _ => assert!(bytes[0] < 3_000 && bytes[1] > 200_000, "{tier:?}: {bytes:?}"),
+        }
+    }
+}
+
+/// Property: whatever happens to the links, no node has work for which it did not ask to be woken.
+#[test]
+fn changes_of_links_leave_no_node_with_unannounced_work() {
+    for seed in 0..draws(120) {
+        let mut rng = Rng::new(seed);
+        let mut net = Tiers::draw_with(&mut rng, true);
+        let links = net.tiers.len() as u64;
+        for step in 0..400 {
+            let (at, node) = (rng.below(links) as usize, rng.below(2) as usize);
+            if rng.chance(0.03) {
+                let loss = if rng.chance(0.5) { 1.0 } else { 0.0 };
+                net.world.set(at, node, |way| way.loss = loss);
+            }
+            if rng.chance(0.01) {
+                let peers = config(node, links as usize, &Policy::default(), 1).peers;
+                let now = net.world.time_of(node);
+                let links = vec![link(at, TIERS[rng.below(3) as usize])];
+                net.world.nodes[node].reconfigure(now, peers, Vec::new(), links, None).unwrap();
+            }
+            if rng.chance(0.01) {
+                net.world.link_down(node, at);
+            }
+            if rng.chance(0.02) {
+                net.world.link_up(node, at);
+            }
+            if rng.chance(0.7) {
+                net.world.send(node, PORT, step, 20 + rng.below(1_000) as usize);
+            }
+            net.world.run_for(Duration::from_micros(1_000 + rng.below(12_000)));
+            let early = net.world.early(ms(10));
+            assert_eq!(early, None, "seed {seed}, step {step}\n{}", story(&net.world));
         }
     }
 }
