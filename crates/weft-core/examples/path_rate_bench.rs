@@ -4,7 +4,7 @@
 //! `only` selects scenarios by a part of their name. `duration` changes their length. `step` adds a time series.
 //! Traces are in the Mahimahi format.
 
-#[path = "../tests/path_rate/bench.rs"]
+#[path = "../tests/path_rate/bench/mod.rs"]
 mod bench;
 
 use bench::{Capacity, Link};

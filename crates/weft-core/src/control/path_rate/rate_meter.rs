@@ -49,7 +49,11 @@ impl RateMeter {
     /// It never exceeds the rate sent. Packets that the path delays and then delivers together thus do not look like
     /// capacity.
     pub fn delivered_bps(&self) -> f64 {
-        let interval = self.receive_s.max(self.send_s);
-        if interval > 0.0 { self.bits / interval } else { 0.0 }
+        if self.interval_s() > 0.0 { self.bits / self.interval_s() } else { 0.0 }
+    }
+
+    /// Longer of the times in which the bits were sent and arrived, in seconds.
+    pub fn interval_s(&self) -> f64 {
+        self.receive_s.max(self.send_s)
     }
 }

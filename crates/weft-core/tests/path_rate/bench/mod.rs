@@ -3,6 +3,9 @@
 //! It consists of a sender, a drop-tail bottleneck, a delay line, a receiver, and reports back. Time is virtual, and
 //! random numbers are seeded.
 
+mod rival;
+
+use rival::Reno;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
@@ -258,15 +261,6 @@ struct World<'a> {
     rates: Vec<(Instant, Rate, Phase)>,
 }
 
-/// The textbook Reno flow, as a loss-based rival.
-struct Reno {
-    window: f64,
-    threshold: f64,
-    next: u64,
-    in_flight: u64,
-    recover: u64,
-}
-
 impl<'a> World<'a> {
     fn new(link: &'a Link, config: PathRateConfig) -> World<'a> {
         World {
@@ -291,7 +285,7 @@ impl<'a> World<'a> {
             lap: 0,
             last_arrival: Instant::ZERO,
             turn: Instant::ZERO,
-            rival: Reno { window: 10.0, threshold: f64::MAX, next: 0, in_flight: 0, recover: 0 },
+            rival: Reno::default(),
             passages: Vec::new(),
             drops: Vec::new(),
             rates: Vec::new(),
@@ -556,38 +550,6 @@ impl<'a> World<'a> {
         if !self.send_scheduled {
             self.send(now);
         }
-    }
-
-    fn rival_send(&mut self, now: Instant) {
-        let active = self.link.rival.as_ref().is_some_and(|span| span.contains(&(now - Instant::ZERO)));
-        while active && (self.rival.in_flight as f64) < self.rival.window {
-            let number = self.rival.next;
-            self.rival.next += 1;
-            self.rival.in_flight += 1;
-            if !self.enqueue(now, Queued { number, ours: false, entered: now }) {
-                if self.rival.in_flight == 0 {
-                    self.schedule(now + self.link.rtt, Event::RivalStart);
-                }
-                return;
-            }
-        }
-    }
-
-    fn rival_lost(&mut self, number: u64) {
-        let rival = &mut self.rival;
-        rival.in_flight -= 1;
-        if number >= rival.recover {
-            rival.window = (rival.window / 2.0).max(2.0);
-            rival.threshold = rival.window;
-            rival.recover = rival.next;
-        }
-    }
-
-    fn rival_ack(&mut self, now: Instant) {
-        let rival = &mut self.rival;
-        rival.in_flight -= 1;
-        rival.window += if rival.window < rival.threshold { 1.0 } else { 1.0 / rival.window };
-        self.rival_send(now);
     }
 }
 
