@@ -49,7 +49,7 @@ pub fn read(state: &Path) -> Result<Vec<Client>, String> {
     match Directory::open(state) {
         Ok(directory) => read_in(&directory),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(why) => Err(failed(state, &why)),
+        Err(why) => Err(no_state(state, &why)),
     }
 }
 
@@ -77,7 +77,7 @@ pub fn change<T>(
     state: &Path,
     change: impl FnOnce(&Directory, &mut Vec<Client>) -> Result<T, String>,
 ) -> Result<T, String> {
-    let directory = Directory::make(state, 0o700, Owner::Parent).map_err(|why| failed(state, &why))?;
+    let directory = Directory::make(state, 0o700, Owner::Parent).map_err(|why| no_state(state, &why))?;
     let _lock = directory.lock(LOCK).map_err(|why| directory.failed(LOCK, &why))?;
     let mut clients = read_in(&directory)?;
     let result = change(&directory, &mut clients)?;
@@ -87,7 +87,7 @@ pub fn change<T>(
     Ok(result)
 }
 
-fn failed(state: &Path, why: &io::Error) -> String {
+fn no_state(state: &Path, why: &io::Error) -> String {
     format!("cannot open the state directory {}: {why}: run as root, or correct `state` in [node]", state.display())
 }
 
@@ -116,7 +116,7 @@ pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &
 /// # Errors
 /// Returns the reason why the key cannot be read or created, as text for a reader.
 pub fn edge_key(state: &Path) -> Result<Identity, String> {
-    let directory = Directory::make(state, 0o700, Owner::Parent).map_err(|why| failed(state, &why))?;
+    let directory = Directory::make(state, 0o700, Owner::Parent).map_err(|why| no_state(state, &why))?;
     if let Some(key) = read_key(&directory)? {
         return Ok(key);
     }
