@@ -17,6 +17,7 @@ mod rng;
 mod seq;
 mod time;
 mod tournament;
+pub mod tuned;
 
 pub use core::time::Duration;
 pub use id::{FlowId, LinkId, PathId, PeerId, VpnId};

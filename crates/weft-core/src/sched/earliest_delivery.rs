@@ -11,6 +11,7 @@
 
 use super::{Eligible, PathChoice, PathView, UnitView};
 use alloc::vec::Vec;
+use weft_units::tuned::{Constant, Ratio, Tuned};
 use weft_units::{Duration, Instant};
 
 /// Interval between reviews of the bulk set (the paths that carry bulk) while the eligible paths do not change.
@@ -18,8 +19,16 @@ const REVIEW_EVERY: Duration = Duration::from_millis(1);
 
 /// Factor of the rate that a path needs to join the bulk set, compared with the rate that it needs to stay.
 ///
-/// It is hysteresis against flapping.
-const JOIN_MARGIN: f64 = 1.25;
+/// It is hysteresis against flapping. *Tuned*.
+const JOIN_MARGIN: Tuned<Ratio> = Tuned::new(Constant::JoinMargin, Ratio(1.25));
+/// Default of [`EarliestDeliveryConfig::commit_horizon`].
+///
+/// Tuned.
+const COMMIT_HORIZON: Tuned<Duration> = Tuned::new(Constant::CommitHorizon, Duration::from_millis(4));
+/// Default of [`EarliestDeliveryConfig::worth_per_s`].
+///
+/// Tuned.
+const WORTH_PER_S: Tuned<f64> = Tuned::new(Constant::WorthPerS, 0.5);
 
 /// Time by which bulk may arrive later than the commit horizon allows without being held, in nanoseconds.
 ///
@@ -47,7 +56,7 @@ pub struct EarliestDeliveryConfig {
 impl Default for EarliestDeliveryConfig {
     /// Returns a commit horizon of 4 ms and a worth of 0.5 per second.
     fn default() -> EarliestDeliveryConfig {
-        EarliestDeliveryConfig { commit_horizon: Duration::from_millis(4), worth_per_s: 0.5 }
+        EarliestDeliveryConfig { commit_horizon: COMMIT_HORIZON.get(), worth_per_s: WORTH_PER_S.get() }
     }
 }
 
@@ -149,7 +158,7 @@ impl EarliestDelivery {
         for member in &self.by_delay {
             let inside = &mut self.in_bulk_set[member.position as usize];
             let extra_s = member.delay_us.abs_diff(least_delay_us) as f64 / 1e6;
-            let margin = if *inside { 1.0 } else { JOIN_MARGIN };
+            let margin = if *inside { 1.0 } else { JOIN_MARGIN.get() };
             *inside = member.goodput_bps >= margin * self.config.worth_per_s * extra_s * admitted_bps;
             if *inside {
                 admitted_bps += member.goodput_bps;

@@ -1,13 +1,15 @@
 //! Computes in how many copies a lost unit is retransmitted.
 
+use weft_units::tuned::{Constant, Tuned};
+
 /// Maximum expected number of units that are lost again when they are retransmitted, of those sent in one RTT.
 ///
-/// It determines the number of copies in which a unit is retransmitted.
-const LOST_AGAIN_MAX: f64 = 0.05;
+/// It determines the number of copies in which a unit is retransmitted. *Tuned*.
+const LOST_AGAIN_MAX: Tuned<f64> = Tuned::new(Constant::LostAgainMax, 0.05);
 /// Largest permitted share of additional copies in all packets sent.
 ///
-/// If the required copies exceed it, one copy is sent.
-const MAX_SHARE: f64 = 0.05;
+/// If the required copies exceed it, one copy is sent. *Tuned*.
+const MAX_SHARE: Tuned<f64> = Tuned::new(Constant::MaxShare, 0.05);
 /// Maximum number of copies of one unit. More copies help little, because a burst of losses may take all of them.
 const MAX: usize = 3;
 
@@ -16,8 +18,8 @@ const MAX: usize = 3;
 /// `loss` is the path's loss rate, 0…1, and `packets` is the number of packets sent in one RTT.
 pub(super) fn of_repeat(loss: f64, packets: f64, times: u8) -> usize {
     let lost = loss.powi(times.into());
-    let suffices = |copies: &usize| packets * lost * loss.powi(*copies as i32) <= LOST_AGAIN_MAX;
-    let is_affordable = |copies: &usize| (*copies - 1) as f64 * lost <= MAX_SHARE;
+    let suffices = |copies: &usize| packets * lost * loss.powi(*copies as i32) <= LOST_AGAIN_MAX.get();
+    let is_affordable = |copies: &usize| (*copies - 1) as f64 * lost <= MAX_SHARE.get();
     (1..=MAX).find(suffices).filter(is_affordable).unwrap_or(1)
 }
 

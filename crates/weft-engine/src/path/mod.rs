@@ -39,6 +39,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentPackets, liveness};
+use weft_units::tuned::{Constant, Tuned};
 use weft_units::{Duration, Instant, LinkId, PathId, PathTier, PathUse, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
 use weft_wire::inner::GRANULE;
@@ -54,7 +55,7 @@ const REPORT_BYTES: u64 = 150;
 /// Divisor of a path's capacity: reports take at most 1/4 of it.
 ///
 /// *Tuned*: 1/10 delays retransmissions on links below 2 Mbit/s.
-const REPORTS_PART: u64 = 4;
+const REPORTS_PART: Tuned<u32> = Tuned::new(Constant::ReportsPart, 4);
 /// Longest interval between reports on slow paths, because senders need reports to detect losses.
 const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
 /// Probe interval of a path on a link that is a reserve, and of every path while hardly any host packets are sent.
@@ -568,7 +569,7 @@ impl Path {
     /// displace the acknowledgements of flows.
     pub fn report_due(&self) -> Option<Instant> {
         let least = |capacity: Rate| {
-            Rate::from_bps(capacity.bps() / REPORTS_PART).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)
+            Rate::from_bps(capacity.bps() / u64::from(REPORTS_PART.get())).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)
         };
         self.log.report_due(REPORT_INTERVAL, || self.rate.capacity().map(least).unwrap_or_default())
     }

@@ -8,6 +8,7 @@ use super::{Context, Peer};
 use crate::api::PathState;
 use crate::path::Path;
 use weft_core::sense::PathSample as Counters;
+use weft_units::tuned::{Constant, Tuned};
 use weft_units::{Duration, LinkId};
 use weft_wire::frame::ReceptionReport;
 
@@ -21,7 +22,7 @@ const REPEATS_MAX: u32 = 16;
 ///
 /// A TCP sender reduces its rate for each missing unit. Tuned: in a sweep, the choice between 1e-4 and 1e-6 changes
 /// the result less than the choice of the mix.
-const MISSING: f64 = 1e-5;
+const MISSING: Tuned<f64> = Tuned::new(Constant::Missing, 1e-5);
 /// Time that a retransmission takes in addition to one RTT.
 ///
 /// It covers gap detection, report spacing, and the queue that the retransmission overtakes.
@@ -162,7 +163,7 @@ impl Peer {
 fn hold_for(once: Duration, loss: f64) -> Duration {
     let mut repeats = REPEATS;
     let mut missing: f64 = (0..repeats).map(|_| loss).product();
-    while missing > MISSING && repeats < REPEATS_MAX {
+    while missing > MISSING.get() && repeats < REPEATS_MAX {
         missing *= loss;
         repeats += 1;
     }

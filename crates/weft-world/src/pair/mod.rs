@@ -14,5 +14,5 @@ mod watch;
 mod world;
 
 pub use run::{PairOptions, PairRun, run};
-pub use sweep::run_sweep;
+pub use sweep::{run_sweep, run_weft};
 pub use world::{EngineSettings, TwoSiteWorld, VpnSettings};

@@ -1,6 +1,7 @@
 use super::round::Round;
 use crate::sense::LossRate;
 use weft_units::Instant;
+use weft_units::tuned::{Constant, Tuned};
 
 /// Maximum loss that is attributed to the path itself, as a fraction of the packets.
 ///
@@ -13,11 +14,11 @@ const MOST_BASELINE_LOSS: f64 = 0.15;
 /// An ebb measures the loss slightly below the capacity.
 ///
 /// Tuned.
-const EBB_ROUNDS: u32 = 32;
+const EBB_ROUNDS: Tuned<u32> = Tuned::new(Constant::EbbRounds, 32);
 /// Number of packets after which a measured baseline loss has lost most of its weight.
 ///
 /// Tuned.
-const MEMORY_PACKETS: f64 = 2_000.0;
+const MEMORY_PACKETS: Tuned<f64> = Tuned::new(Constant::MemoryPackets, 2_000.0);
 
 /// Loss of a path, and the part of it that the sender does not cause.
 ///
@@ -39,8 +40,8 @@ impl Default for BaselineLoss {
     fn default() -> BaselineLoss {
         BaselineLoss {
             recent: LossRate::default(),
-            baseline: LossRate::over_packets(MEMORY_PACKETS),
-            usual: LossRate::over_packets(MEMORY_PACKETS),
+            baseline: LossRate::over_packets(MEMORY_PACKETS.get()),
+            usual: LossRate::over_packets(MEMORY_PACKETS.get()),
             ebb: 0,
             ebb_spacing: 2,
             rounds_since_ebb: 0,
@@ -67,7 +68,7 @@ impl BaselineLoss {
         } else if self.rounds_since_ebb >= self.ebb_spacing && may_ebb {
             self.ebb = 2;
             self.rounds_since_ebb = 0;
-            self.ebb_spacing = (self.ebb_spacing * 2).min(EBB_ROUNDS);
+            self.ebb_spacing = (self.ebb_spacing * 2).min(EBB_ROUNDS.get());
         }
     }
 
@@ -76,7 +77,8 @@ impl BaselineLoss {
     /// Behind a policer, a wrong value would confirm itself: a sender that sends 5 % more to make up for supposed
     /// losses loses these 5 %.
     pub fn measured_anew(&mut self, now: Instant, delivered: u64, lost: u64) {
-        (self.baseline, self.usual) = (LossRate::over_packets(MEMORY_PACKETS), LossRate::over_packets(MEMORY_PACKETS));
+        (self.baseline, self.usual) =
+            (LossRate::over_packets(MEMORY_PACKETS.get()), LossRate::over_packets(MEMORY_PACKETS.get()));
         self.on_own_losses(now, delivered, lost);
         self.usual.on_fates(now, delivered, lost);
     }

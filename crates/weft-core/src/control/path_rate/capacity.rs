@@ -1,17 +1,22 @@
-use super::constants::{ALONE_MEMORY, FULL_PACKET_BITS, GROWING, IN_USE};
+use super::constants::{ALONE_MEMORY, FULL_PACKET_BITS, GROWING, IN_USE, METER_NOISE};
 use super::phase::State;
 use super::rate_meter::RateMeter;
 use super::{PathRate, Sample};
 use weft_units::Duration;
+use weft_units::tuned::{Constant, Tuned};
 
-/// Minimum number of packets over which the delivery rate is measured: during startup, and after startup.
+/// Minimum number of packets over which the delivery rate is measured during startup.
 ///
 /// One packet more or less must not look like another rate. *Tuned*.
-const METER_PACKETS: [f64; 2] = [8.0, 10.0];
+const START_METER_PACKETS: Tuned<f64> = Tuned::new(Constant::StartMeterPackets, 8.0);
+/// Minimum number of packets over which the delivery rate is measured after startup.
+///
+/// Tuned.
+const METER_PACKETS: Tuned<f64> = Tuned::new(Constant::MeterPackets, 10.0);
 /// Minimum number of full packets over which the rate of a slow path is measured, except during startup.
 ///
 /// Tuned: with random links below 2 Mbit/s.
-const SLOW_METER_PACKETS: f64 = 20.0;
+const SLOW_METER_PACKETS: Tuned<f64> = Tuned::new(Constant::SlowMeterPackets, 20.0);
 /// Maximum ratio of a newly learnt capacity to the rate sent, if the rate was measured over a short time only.
 ///
 /// Standard: BBR's gain of a probe. It is also the greatest gain of [`PathRate::law`] without growth.
@@ -23,7 +28,7 @@ impl PathRate {
     /// At the start of the interval the queueing delay was at least as long as the interval, and the queue then grew.
     pub fn kept_busy(&self, sample: &Sample) -> bool {
         self.delay.queue() >= sample.send_interval.max(self.noise() * 4)
-            && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
+            && sample.receive_interval > sample.send_interval.mul_f64(GROWING.get())
     }
 
     /// Updates the capacity from the received rate.
@@ -32,13 +37,13 @@ impl PathRate {
     /// `full` is true if the sender had a backlog or kept the bottleneck busy.
     pub fn learn_capacity(&mut self, sample: &Sample, full: bool) {
         let (span, packets) = match self.state {
-            State::Startup => (self.rtt.min() / 4, METER_PACKETS[0]),
+            State::Startup => (self.rtt.min() / 4, START_METER_PACKETS.get()),
             _ if self.is_slow() => {
-                (self.rtt.min(), SLOW_METER_PACKETS * (FULL_PACKET_BITS / self.packet_bits).max(1.0))
+                (self.rtt.min(), SLOW_METER_PACKETS.get() * (FULL_PACKET_BITS / self.packet_bits).max(1.0))
             }
-            _ => (self.rtt.min(), METER_PACKETS[1]),
+            _ => (self.rtt.min(), METER_PACKETS.get()),
         };
-        let span = span.max(self.noise() * 8).max(self.packets_time(packets));
+        let span = span.max(self.noise().mul_f64(METER_NOISE.get())).max(self.packets_time(packets));
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || matches!(self.state, State::Startup) {
@@ -53,7 +58,7 @@ impl PathRate {
             steady_bps = self.steady_span.on_sample(sample, self.delay.queue(), self.rtt.min()).unwrap_or(0.0);
         }
         let fill = self.loss.fill();
-        if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
+        if self.meter.delivered_bps() * fill > IN_USE.get() * self.capacity_bps {
             self.not_shown_for += sample.interval();
         }
         // On a plateau the sender does not exceed the delivery rate. A queue is then caused by the sender's own bursts,

@@ -1,20 +1,25 @@
 use super::constants::ALONE_MEMORY;
 use super::phase::State;
 use super::{PathRate, Sample};
+use weft_units::tuned::{Constant, Ratio, Tuned};
 use weft_units::{Duration, Instant};
 
 /// First time for which a share of the bottleneck is held before the sender tests again whether its queue drains.
 ///
 /// The time doubles with each failed test. Tuned.
-const FIRST_SPELL: Duration = Duration::from_millis(500);
+const FIRST_SPELL: Tuned<Duration> = Tuned::new(Constant::FirstSpell, Duration::from_millis(500));
 /// Longest time for which a share of the bottleneck is held before the sender tests again whether its queue drains.
 ///
 /// Standard: the spacing of BBR's probes of the minimum RTT.
 const LONGEST_SPELL: Duration = Duration::from_secs(10);
-/// Factor by which the held share changes: after a round with too many losses, and after any other round.
+/// Factor by which the held share shrinks after a round with too many losses.
 ///
-/// Standard: the first is the decrease of CUBIC (RFC 9438). Tuned: the second, beside CUBIC and BBR in one FIFO.
-const SHARE: [f64; 2] = [0.7, 1.015];
+/// Standard: the decrease of CUBIC (RFC 9438).
+const SHARE_DECREASE: f64 = 0.7;
+/// Factor by which the held share grows after any other round.
+///
+/// Tuned: beside CUBIC and BBR in one FIFO.
+const SHARE_GROWTH: Tuned<Ratio> = Tuned::new(Constant::ShareGrowth, Ratio(1.015));
 
 /// Data of the phase in which the sender competes: the share of the bottleneck that it holds, and since when.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,7 +31,7 @@ pub struct Competition {
 impl Competition {
     /// Adapts the held share of the bottleneck to the losses of a round.
     pub fn on_round(&mut self, too_many_losses: bool) {
-        self.share_bps *= SHARE[usize::from(!too_many_losses)];
+        self.share_bps *= if too_many_losses { SHARE_DECREASE } else { SHARE_GROWTH.get() };
     }
 }
 
@@ -74,7 +79,7 @@ impl PathRate {
 
     /// Starts to hold a share of the bottleneck.
     pub fn compete(&mut self, now: Instant) -> State {
-        let shortest = FIRST_SPELL.max(self.rtt.smoothed() * 6);
+        let shortest = FIRST_SPELL.get().max(self.rtt.smoothed() * 6);
         self.compete_for = (self.compete_for * 2).max(shortest).min(LONGEST_SPELL);
         State::Compete(Competition { since: now, share_bps: self.capacity_bps.max(self.alone_bps / 2.0) })
     }

@@ -1,13 +1,28 @@
-use super::constants::{GROWTH, IDLE, IDLE_DOUBT, LONGEST_HELD, LOOK_FOR_MORE_AFTER, MORE, MORE_AT_FIRST};
+use super::constants::{
+    IDLE, IDLE_DOUBT, LONGEST_HELD, LOOK_FOR_MORE_AFTER, MORE, MORE_AT_FIRST, TARGET_NOISE, growth,
+};
 use super::phase::State;
 use super::{PathRate, Sample, plateau, trial};
+use weft_units::tuned::{Constant, Ratio, Tuned};
 use weft_units::{Duration, Instant, Rate};
 
 /// Minimum time, in packet times, in which the rate of a slow path removes a deviation of the queue from its target.
 ///
 /// The queue is measured with an error of one packet. In a shorter time the rate would change with each packet.
 /// *Tuned*: with random links below 2 Mbit/s.
-const CORRECTED_OVER_PACKETS: f64 = 6.0;
+const CORRECTED_OVER_PACKETS: Tuned<f64> = Tuned::new(Constant::CorrectedOverPackets, 6.0);
+/// Minimum time in which the rate removes a deviation of the queue from its target, as a multiple of the noise.
+///
+/// Tuned.
+const HORIZON_NOISE: Tuned<f64> = Tuned::new(Constant::HorizonNoise, 2.0);
+/// Rate during an ebb, as a fraction of the capacity.
+///
+/// Tuned.
+const EBB: Tuned<Ratio> = Tuned::new(Constant::Ebb, Ratio(0.93));
+/// Maximum rate that fills a queue below its target, as a fraction of the capacity.
+///
+/// Tuned.
+const CATCHING_UP: Tuned<Ratio> = Tuned::new(Constant::Catching, Ratio(1.25));
 
 impl PathRate {
     /// Returns the queue that packets sent now will meet at the bottleneck, in seconds.
@@ -21,16 +36,16 @@ impl PathRate {
 
     /// True if the path is so slow that a report covers too few packets for a mean.
     pub fn is_slow(&self) -> bool {
-        self.packets_time(CORRECTED_OVER_PACKETS) > LONGEST_HELD
+        self.packets_time(CORRECTED_OVER_PACKETS.get()) > LONGEST_HELD
     }
 
     /// Returns the rate to send at until the next report, in bits per second.
     pub fn law(&self, now: Instant, sample: &Sample) -> f64 {
         let target = match self.state {
             State::Startup => return self.capacity_bps * if self.assumed { 1.0 } else { 2.0 },
-            State::Plateau(_) => return self.capacity_bps * plateau::BELOW,
+            State::Plateau(_) => return self.capacity_bps * plateau::BELOW.get(),
             State::Compete(held) => return held.share_bps.min(1.1 * self.loss.fill() * self.meter.received_bps()),
-            State::Steady if self.trial.is_sending(now) => return self.capacity_bps * trial::FASTER,
+            State::Steady if self.trial.is_sending(now) => return self.capacity_bps * trial::FASTER.get(),
             State::Drain => -0.5 * self.queue_target().as_secs_f64(),
             _ => self.queue_target().as_secs_f64(),
         };
@@ -38,15 +53,16 @@ impl PathRate {
         // The deviation of the queue is removed over at least the time until the next sample, for which the rate stays
         // the same.
         let held = sample.interval().min(self.rtt.min().max(LONGEST_HELD));
-        let packets = if self.is_slow() { self.packets_time(CORRECTED_OVER_PACKETS) } else { Duration::ZERO };
-        let horizon = feedback.max(self.noise() * 2).max(held).max(packets).as_secs_f64().max(0.002);
+        let packets = if self.is_slow() { self.packets_time(CORRECTED_OVER_PACKETS.get()) } else { Duration::ZERO };
+        let horizon =
+            feedback.max(self.noise().mul_f64(HORIZON_NOISE.get())).max(held).max(packets).as_secs_f64().max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
         let most = match (self.loss.is_ebbing(), sample.backlogged) {
-            (true, _) => 0.93,
+            (true, _) => EBB.get(),
             (false, false) => 1.0,
-            (false, true) => 1.25,
+            (false, true) => CATCHING_UP.get(),
         };
-        self.capacity_bps * gain.clamp(0.25, most).max(if self.growth > 0 { GROWTH[self.growth] } else { 0.0 })
+        self.capacity_bps * gain.clamp(0.25, most).max(if self.growth > 0 { growth(self.growth) } else { 0.0 })
     }
 
     /// Returns the present pacing rate.
@@ -58,8 +74,8 @@ impl PathRate {
 
     /// Returns the fraction by which the rate is lowered after an idle time: 0, rising to 1/2 after about a minute.
     pub fn caution(&self, now: Instant) -> f64 {
-        let idle = (now - self.last_sample).saturating_sub(IDLE);
-        (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0
+        let idle = (now - self.last_sample).saturating_sub(IDLE.get());
+        (idle.as_secs_f64() / IDLE_DOUBT.get().as_secs_f64()).min(1.0) / 2.0
     }
 
     /// Returns the maximum number of bytes in flight. It stops the sender if reports no longer arrive.
@@ -73,8 +89,8 @@ impl PathRate {
         let span = round_trip + report_interval + self.noise() * 4 + queue;
         let factor = match self.state {
             State::Startup => 2.2,
-            _ if self.trial.is_open() => 1.1 * trial::FASTER,
-            _ => 1.1 * GROWTH[self.growth],
+            _ if self.trial.is_open() => 1.1 * trial::FASTER.get(),
+            _ => 1.1 * growth(self.growth),
         };
         let bits = self.capacity_bps * factor * span.as_secs_f64() + 10.0 * self.packet_bits;
         (bits / 8.0) as u64
@@ -85,12 +101,12 @@ impl PathRate {
     /// It is [`PathRate::carried`], and from time to time more. Such senders send no more than is granted, so free
     /// capacity would otherwise never be found.
     pub fn offered(&self) -> Rate {
-        let (round_trips, least) = LOOK_FOR_MORE_AFTER;
+        let (round_trips, least) = (LOOK_FOR_MORE_AFTER.0.get(), LOOK_FOR_MORE_AFTER.1.get());
         let more = match self.state {
             State::Startup => MORE_AT_FIRST,
             _ if !self.confirmed => MORE_AT_FIRST,
-            _ if self.not_shown_for > (self.rtt.min() * round_trips).max(least) => MORE.max(GROWTH[self.growth]),
-            _ => GROWTH[self.growth],
+            _ if self.not_shown_for > (self.rtt.min() * round_trips).max(least) => MORE.max(growth(self.growth)),
+            _ => growth(self.growth),
         };
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.bounded(self.capacity_bps * more) as u64) }
     }
@@ -99,6 +115,9 @@ impl PathRate {
     ///
     /// It is the largest of 1 ms, 2 % of the RTT, 1.2 packet times and twice the noise.
     pub fn queue_target(&self) -> Duration {
-        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(self.noise() * 2)
+        Duration::from_millis(1)
+            .max(self.rtt.min() / 50)
+            .max(self.packets_time(1.2))
+            .max(self.noise().mul_f64(TARGET_NOISE.get()))
     }
 }

@@ -1,6 +1,7 @@
 use super::PathRate;
 use super::phase::State;
 use super::round::{LONGEST_ROUND, ROUND_PACKETS, Round};
+use weft_units::tuned::{Constant, Ratio, Tuned};
 use weft_units::{Duration, Instant};
 
 /// Maximum time for which a plateau is held before a higher rate is tested again.
@@ -10,7 +11,7 @@ const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
 /// Number of rounds for which a plateau is held if no plateau was found shortly before.
 ///
 /// *Tuned*: a path whose rate falls for a short time causes losses that look like a limit.
-const FIRST_HOLD: u32 = 3;
+const FIRST_HOLD: Tuned<u32> = Tuned::new(Constant::FirstHold, 3);
 /// Maximum number of rounds after a plateau in which growth that causes losses has met the same limit again.
 ///
 /// *Derived*: six rounds of growth double the rate. Each may take three rounds, until its reports and its losses are
@@ -19,11 +20,11 @@ const ROUNDS_TO_LOSS: u32 = 20;
 /// Number of packets on a plateau after which the path's own loss is known.
 ///
 /// Tuned.
-const MEASURED_PACKETS: f64 = 64.0;
+const MEASURED_PACKETS: Tuned<f64> = Tuned::new(Constant::MeasuredPackets, 64.0);
 /// Rate on a plateau, as a fraction of the capacity.
 ///
 /// *Tuned*: it is below one, so that the small buffer whose overflow caused the losses does not fill again.
-pub const BELOW: f64 = 0.985;
+pub const BELOW: Tuned<Ratio> = Tuned::new(Constant::Below, Ratio(0.985));
 
 /// Maximum difference of the capacities of two plateaus that show the same limit, as a fraction of the first.
 ///
@@ -63,7 +64,7 @@ impl PlateauHistory {
             self.hold = Duration::ZERO;
         }
         (self.last, self.capacity_bps) = (Some(now), capacity_bps);
-        self.hold = (self.hold * 2).max(round_trip * FIRST_HOLD).min(LONGEST_PLATEAU);
+        self.hold = (self.hold * 2).max(round_trip * FIRST_HOLD.get()).min(LONGEST_PLATEAU);
     }
 
     /// Ends the present plateau.
@@ -85,7 +86,7 @@ impl PathRate {
         // The rate contains no addition for the path's own loss. It is thus below the limit, and the path's own loss
         // can be measured.
         self.capacity_bps = self.meter.delivered_bps().max(before_bps * (1.0 - loss));
-        let round = self.rtt.min().max(self.packets_time(ROUND_PACKETS as f64).min(LONGEST_ROUND));
+        let round = self.rtt.min().max(self.packets_time(ROUND_PACKETS.get().into()).min(LONGEST_ROUND.get()));
         self.plateaus.begin(now, round, self.capacity_bps);
         self.confirmed = true;
         self.not_shown_for = Duration::ZERO;
@@ -110,7 +111,7 @@ impl PathRate {
             self.capacity_bps = before_bps;
             self.plateaus = PlateauHistory::default();
             self.state = State::Steady;
-        } else if settled >= MEASURED_PACKETS && !plateau.is_measured {
+        } else if settled >= MEASURED_PACKETS.get() && !plateau.is_measured {
             plateau.is_measured = true;
             self.loss.measured_anew(now, delivered, lost);
             self.capacity_bps *= self.loss.fill();
@@ -141,12 +142,12 @@ mod tests {
             let (mut plateaus, mut now) = (PlateauHistory::default(), Instant::from_millis(1_000));
             let (round_trip, bps) = (Duration::from_millis(1 + rng.below(300)), 1e5 * 1e4f64.powf(rng.unit()));
             let mut hold = |factor: f64| {
-                now += round_trip * FIRST_HOLD;
+                now += round_trip * FIRST_HOLD.get();
                 plateaus.begin(now, round_trip, bps * factor);
                 plateaus.hold
             };
             let shortest = hold(1.0);
-            assert_eq!(shortest, (round_trip * FIRST_HOLD).min(LONGEST_PLATEAU));
+            assert_eq!(shortest, (round_trip * FIRST_HOLD.get()).min(LONGEST_PLATEAU));
             assert_eq!(hold(0.9 + 0.2 * rng.unit()), (shortest * 2).min(LONGEST_PLATEAU), "the same limit");
             assert_eq!(hold(0.1 + 0.6 * rng.unit()), shortest, "it fell");
             assert_eq!(hold(1.3 + 5.0 * rng.unit()), shortest, "it rose");

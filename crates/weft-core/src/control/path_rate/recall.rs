@@ -2,6 +2,7 @@ use super::phase::State;
 use super::rate_meter::RateMeter;
 use super::round::Round;
 use super::{PathRate, Sample};
+use weft_units::tuned::{Constant, Ratio, Tuned};
 use weft_units::{Duration, Instant};
 
 /// Ratio of the best rate of the last seconds to the capacity above which the sender may return to that rate.
@@ -11,20 +12,23 @@ const WORTH: f64 = 1.25;
 /// Minimum rate at which the sender fills the path, as a fraction of the capacity.
 ///
 /// A queue that empties at a lower rate does not show that the path carries more. *Tuned*.
-const FILLED: f64 = 0.9;
+const FILLED: Tuned<Ratio> = Tuned::new(Constant::Filled, Ratio(0.9));
 /// Fraction of the tried rate that must arrive for a return to that rate to succeed.
 ///
 /// Tuned.
-const FOUND: f64 = 0.85;
-/// Step of growth after a return to an earlier rate, as an index into the table `GROWTH`.
+const FOUND: Tuned<Ratio> = Tuned::new(Constant::Found, Ratio(0.85));
+/// Number of rounds with an empty queue that a return to an earlier rate stands for in the growth of the rate.
 ///
 /// *Tuned*: the path's rate changed by much, so it may now be higher than before it fell.
-const NEXT_GROWTH: usize = 3;
-/// First and longest time between two attempts to return to an earlier rate, in round trips.
+const NEXT_GROWTH: Tuned<u32> = Tuned::new(Constant::NextGrowth, 3);
+/// First time between two attempts to return to an earlier rate, in round trips. Each attempt that fails doubles it.
 ///
-/// Each attempt that fails doubles the time. *Derived*: the first is the time after which the reports on an attempt
-/// have arrived. *Tuned*: the longest.
-const WAIT: [u32; 2] = [2, 64];
+/// Derived: reports on an attempt have then arrived.
+const FIRST_WAIT: u32 = 2;
+/// Longest time between two attempts to return to an earlier rate, in round trips.
+///
+/// Tuned.
+const LONGEST_WAIT: Tuned<u32> = Tuned::new(Constant::RecallWait, 64);
 
 /// Determines when to return to a rate that the path carried a short time ago.
 ///
@@ -47,7 +51,7 @@ impl Recall {
     fn begin(&mut self, now: Instant, round_trip: Duration, sought_bps: f64) -> bool {
         let is_due = now >= self.due;
         if is_due {
-            self.wait = (self.wait * 2).clamp(WAIT[0], WAIT[1]);
+            self.wait = (self.wait * 2).clamp(FIRST_WAIT, LONGEST_WAIT.get());
             (self.since, self.due) = (now, now + round_trip * self.wait);
             self.sought_bps = Some(sought_bps);
         }
@@ -56,7 +60,7 @@ impl Recall {
 
     /// Records the rate at which packets are sent from now on.
     pub fn on_rate(&mut self, now: Instant, rate_bps: f64, capacity_bps: f64) {
-        let fills = rate_bps >= FILLED * capacity_bps;
+        let fills = rate_bps >= FILLED.get() * capacity_bps;
         self.filled_since = if fills { self.filled_since.or(Some(now)) } else { None };
     }
 
@@ -74,7 +78,7 @@ impl Recall {
     ///
     /// If it reaches the rate of the last attempt, that attempt has succeeded, and the next one may follow soon.
     fn on_delivered(&mut self, delivered_bps: f64) {
-        if self.sought_bps.is_some_and(|sought_bps| delivered_bps > FOUND * sought_bps) {
+        if self.sought_bps.is_some_and(|sought_bps| delivered_bps > FOUND.get() * sought_bps) {
             (self.wait, self.sought_bps) = (0, None);
         }
     }
@@ -89,7 +93,7 @@ impl PathRate {
         let is_worth_it = self.best_bps > WORTH * self.capacity_bps;
         if may_have_returned && is_worth_it && self.recall.begin(now, self.rtt.smoothed(), self.best_bps) {
             self.capacity_bps = self.bounded(self.best_bps);
-            self.growth = NEXT_GROWTH;
+            self.growth = NEXT_GROWTH.get() as usize;
             self.meter = RateMeter::default();
             self.round = Round::new(now, self.capacity_bps);
         }

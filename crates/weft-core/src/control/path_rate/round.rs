@@ -1,16 +1,17 @@
-use super::constants::GROWTH;
+use super::constants::GROWTH_STEPS;
 use super::phase::State;
 use super::{PathRate, Sample};
+use weft_units::tuned::{Constant, Tuned};
 use weft_units::{Duration, Instant};
 
 /// Number of packets of a round (about one RTT) that must be delivered or lost before the round is judged.
 ///
 /// Tuned.
-pub const ROUND_PACKETS: u64 = 20;
+pub const ROUND_PACKETS: Tuned<u32> = Tuned::new(Constant::RoundPackets, 20);
 /// Time after which a round is judged even with fewer than [`ROUND_PACKETS`] packets.
 ///
 /// At the lowest rates that number of packets takes seconds, and growth would take minutes. *Tuned*.
-pub const LONGEST_ROUND: Duration = Duration::from_millis(250);
+pub const LONGEST_ROUND: Tuned<Duration> = Tuned::new(Constant::LongestRound, Duration::from_millis(250));
 
 /// Growth ends after this number of successive rounds in which a higher rate brought only losses.
 ///
@@ -19,7 +20,7 @@ const FRUITLESS_ROUNDS: u32 = 2;
 /// Loss in addition to the path's own above which a higher rate may be the cause, as a fraction of the packets.
 ///
 /// Tuned.
-const EXTRA_LOSS: f64 = 0.02;
+const EXTRA_LOSS: Tuned<f64> = Tuned::new(Constant::ExtraLoss, 0.02);
 
 /// Packets delivered and lost in successive rounds in which a higher rate brought only losses.
 ///
@@ -97,7 +98,8 @@ impl PathRate {
         if is_queued {
             self.growth = 0;
         }
-        let is_known = round.delivered + round.lost >= ROUND_PACKETS || now - round.started >= LONGEST_ROUND;
+        let is_known =
+            round.delivered + round.lost >= ROUND_PACKETS.get().into() || now - round.started >= LONGEST_ROUND.get();
         if sample.largest_sent_at >= round.started && is_known {
             self.judge_round(now);
             self.round = Round::new(now, self.capacity_bps);
@@ -121,7 +123,7 @@ impl PathRate {
         let longest = round.longest_queue.max(core::mem::replace(&mut self.longest_queue_before, round.longest_queue));
         let overflows = longest > self.queue_target() * 2;
         self.judge_startup(&round, grew);
-        let loses = round.loss() > self.loss.fraction() + EXTRA_LOSS;
+        let loses = round.loss() > self.loss.fraction() + EXTRA_LOSS.get();
         let fruitless = self.fruitless.on_round(&round, empty && !ebbs && self.growth > 0 && !grew && loses);
         match &mut self.state {
             State::Compete(share) => share.on_round(too_many),
@@ -129,7 +131,7 @@ impl PathRate {
             State::Startup => {}
             _ if too_many && !grew && round.backlogged && !ebbs && !overflows => self.enter_plateau(now, round.loss()),
             _ if fruitless >= FRUITLESS_ROUNDS => self.enter_plateau(now, self.fruitless.loss()),
-            _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
+            _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH_STEPS),
             // The sender had too little to send, so the round does not measure the path. The growth factor is kept:
             // after a short fall of the capacity, the flows need some time until they fill the path again.
             _ if !round.backlogged && !round.queued && !too_many && !ebbs => {}

@@ -1,6 +1,7 @@
 use super::rate_meter::RateMeter;
 use crate::sense::Sample;
 use weft_units::Duration;
+use weft_units::tuned::{Constant, Tuned};
 
 /// Maximum change of the delay within a span, as a fraction of the span.
 ///
@@ -11,7 +12,7 @@ const CHANGE: f64 = 1.0 / 8.0;
 ///
 /// Of fewer delays, two may be equal by chance although the path's jitter is large. *Tuned*: of 277 random links, 208
 /// pass the sweep with 4, and 202 with 8, which is too slow for links below 1 Mbit/s.
-const LEAST_SAMPLES: u32 = 4;
+const LEAST_SAMPLES: Tuned<u32> = Tuned::new(Constant::SteadySamples, 4);
 
 /// Measures the delivery rate over short spans in which the delay hardly changes.
 ///
@@ -37,7 +38,7 @@ impl SteadySpan {
         self.delays_s = [self.delays_s[0].min(delay_s), self.delays_s[1].max(delay_s)];
         self.samples += 1;
         let span_s = self.meter.interval_s();
-        if span_s < least.as_secs_f64().max(f64::MIN_POSITIVE) || self.samples < LEAST_SAMPLES {
+        if span_s < least.as_secs_f64().max(f64::MIN_POSITIVE) || self.samples < LEAST_SAMPLES.get() {
             return None;
         }
         let is_steady = self.delays_s[1] - self.delays_s[0] <= CHANGE * span_s;

@@ -1,13 +1,14 @@
 use super::PathRate;
-use super::constants::GROWTH;
+use super::constants::{GROWTH_STEPS, METER_NOISE};
 use super::phase::State;
 use crate::sense::Sample;
+use weft_units::tuned::{Constant, Ratio, Tuned};
 use weft_units::{Duration, Instant};
 
 /// Rate of a trial (a short time at a higher rate), as a multiple of the capacity.
 ///
 /// *Tuned*: its effect on the time between arrivals must be greater than that of jitter.
-pub const FASTER: f64 = 1.5;
+pub const FASTER: Tuned<Ratio> = Tuned::new(Constant::Faster, Ratio(1.5));
 /// Number of round trips for which a queue must persist before a trial tests it.
 ///
 /// The controller drains a real queue in less time.
@@ -20,24 +21,27 @@ const WAIT: [u32; 2] = [4, 64];
 ///
 /// On a full path the ratio is `1 / FASTER`.
 const ARRIVES: f64 = 0.92;
-/// Multiple of the capacity that must arrive to prove free capacity.
-///
-/// Derived: halfway between one, where the path drops the excess, and [`FASTER`].
-const MORE: f64 = (1.0 + FASTER) / 2.0;
 /// Minimum length of a trial.
 ///
 /// A trial lasts one RTT, but at least this and at most [`LONGEST_TRIAL`]. On a full path it creates a queue of half
 /// the trial's length. Tuned.
-const SHORTEST_TRIAL: Duration = Duration::from_millis(20);
+const SHORTEST_TRIAL: Tuned<Duration> = Tuned::new(Constant::ShortestTrial, Duration::from_millis(20));
 /// Maximum length of a trial, unless reports are far apart.
 ///
 /// Tuned.
-const LONGEST_TRIAL: Duration = Duration::from_millis(60);
+const LONGEST_TRIAL: Tuned<Duration> = Tuned::new(Constant::LongestTrial, Duration::from_millis(60));
 /// Minimum length of a trial, in intervals between reports.
 ///
 /// *Derived*: the first and the last report of a trial may also cover packets outside it. One report then covers only
 /// packets of the trial.
 const TRIAL_REPORTS: u32 = 3;
+
+/// Returns the multiple of the capacity that must arrive to prove free capacity.
+///
+/// Derived: halfway between one, where the path drops the excess, and [`FASTER`].
+fn more() -> f64 {
+    (1.0 + FASTER.get()) / 2.0
+}
 
 /// Result of a trial, in which the sender exceeds the path's capacity.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -157,7 +161,7 @@ impl RunningTrial {
     fn outcome(&self) -> TrialOutcome {
         let is_as_fast = self.send_s > ARRIVES * self.receive_s;
         let arrived_bps = self.bits / self.send_s.max(self.receive_s);
-        let is_more = arrived_bps > MORE * self.capacity_bps;
+        let is_more = arrived_bps > more() * self.capacity_bps;
         if is_as_fast && is_more { TrialOutcome::MoreFits } else { TrialOutcome::Full(arrived_bps) }
     }
 }
@@ -176,7 +180,7 @@ impl PathRate {
                 self.delay.rebase(now);
                 self.rtt.rebase(now);
                 self.room = None;
-                self.growth = GROWTH.len() - 2;
+                self.growth = GROWTH_STEPS - 1;
                 self.capacity_bps = self.bounded(self.capacity_bps.max(self.best_bps));
             }
             Some(TrialOutcome::Full(carried_bps)) => {
@@ -186,8 +190,11 @@ impl PathRate {
                 if core::mem::take(&mut self.queue_stays) {
                     self.trial.hurry();
                 }
-                let whole = self.rtt.min().clamp(SHORTEST_TRIAL, LONGEST_TRIAL.max(sample.interval() * TRIAL_REPORTS));
-                let length = whole.max(self.noise() * 8).max(self.packets_time(10.0));
+                let whole = self
+                    .rtt
+                    .min()
+                    .clamp(SHORTEST_TRIAL.get(), LONGEST_TRIAL.get().max(sample.interval() * TRIAL_REPORTS));
+                let length = whole.max(self.noise().mul_f64(METER_NOISE.get())).max(self.packets_time(10.0));
                 self.trial.begin(now, length, self.capacity_bps / self.loss.fill());
             }
             None => {}
@@ -266,7 +273,7 @@ mod tests {
             let waits = SimulatedPath { slower: 1.2 + rng.unit(), drops: 0.0, ..roomy };
             let outcome = play(&mut Trial::default(), 100, &waits, &mut rng);
             let Some(TrialOutcome::Full(carried_bps)) = outcome else { panic!("{outcome:?}, {}", waits.slower) };
-            let share = carried_bps * waits.slower / (FASTER * CAPACITY_BPS);
+            let share = carried_bps * waits.slower / (FASTER.get() * CAPACITY_BPS);
             assert!((0.93..1.03).contains(&share), "{share} of what it carries, {}", waits.slower);
         }
     }
@@ -295,7 +302,7 @@ mod tests {
     #[test]
     fn a_full_path_is_tried_more_and_more_seldom() {
         let (mut trial, mut rng, mut at) = (Trial::default(), Rng::new(4), Vec::new());
-        let full = SimulatedPath { slower: FASTER, jitter_us: 0, drops: 0.0, backlogged: true };
+        let full = SimulatedPath { slower: FASTER.get(), jitter_us: 0, drops: 0.0, backlogged: true };
         for n in 0..800 {
             let from_ms = 100 + n * 100;
             if play(&mut trial, from_ms, &full, &mut rng).is_some() {

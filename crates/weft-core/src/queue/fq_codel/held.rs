@@ -5,13 +5,14 @@
 
 use super::{FqCodel, List, NIL};
 use crate::queue::Expiry;
+use weft_units::tuned::{Constant, Tuned};
 use weft_units::{Duration, Instant};
 
 /// Time without a departure of an old flow after which the rounds of the deficit round robin count as stalled.
 ///
 /// Rules then use time instead of rounds. *Tuned*: usually a scheduler holds bulk back for 5 ms, or for a packet's time
 /// at 1 Mbit/s. A sparse flow can bear a delay of 20 ms.
-const STALLED_AFTER: Duration = Duration::from_millis(20);
+const STALLED_AFTER: Tuned<Duration> = Tuned::new(Constant::StalledAfter, Duration::from_millis(20));
 /// Time after which a flow that became new may become new again, while the rounds are stalled ([`STALLED_AFTER`]).
 ///
 /// Derived: one quantum (RFC 8290) each 100 ms is 121 kbit/s. A G.711 call needs 87 kbit/s with headers. A flow that
@@ -41,7 +42,7 @@ impl<T> FqCodel<T> {
     }
 
     fn renew_thin(&mut self, now: Instant) -> bool {
-        if now - self.old_left_at < STALLED_AFTER || now < self.renew_at {
+        if now - self.old_left_at < STALLED_AFTER.get() || now < self.renew_at {
             return false;
         }
         self.renew_at = now + RENEW_EVERY;
@@ -119,7 +120,7 @@ mod tests {
                     q.pop(now);
                     left += 1;
                     let waited = sent_at.pop_front().map(|at| now - at);
-                    assert!(waited <= Some(STALLED_AFTER + RENEW_EVERY), "{waited:?}");
+                    assert!(waited <= Some(STALLED_AFTER.get() + RENEW_EVERY), "{waited:?}");
                 } else if !q.on_hold(now) {
                     break;
                 }

@@ -2,12 +2,13 @@
 
 use super::FqCodel;
 use crate::queue::Arrival;
+use weft_units::tuned::{Constant, Tuned};
 use weft_units::{Duration, Instant};
 
 /// Time for which a flow's first unit must have waited before units of that flow may be replaced.
 ///
 /// Tuned: below 1 ms, one batch of packets from the TUN device would look like a queue.
-const WAITS_AFTER: Duration = Duration::from_millis(1);
+const WAITS_AFTER: Tuned<Duration> = Tuned::new(Constant::WaitsAfter, Duration::from_millis(1));
 
 impl<T> FqCodel<T> {
     /// Replaces the last unit of the flow to which `arrival` belongs by `item`. Returns the replaced unit.
@@ -27,7 +28,7 @@ impl<T> FqCodel<T> {
         is_superfluous: impl FnOnce(&T) -> bool,
     ) -> Result<T, T> {
         let Some(queue) = self.queues.get_mut(usize::from(arrival.flow.0)) else { return Err(item) };
-        let waits = self.units.get(queue.head as usize).is_some_and(|head| now.since(head.since) >= WAITS_AFTER);
+        let waits = self.units.get(queue.head as usize).is_some_and(|head| now.since(head.since) >= WAITS_AFTER.get());
         let Some(last) = self.units.get_mut(queue.tail as usize).filter(|_| waits && queue.head != queue.tail) else {
             return Err(item);
         };
