@@ -235,8 +235,34 @@ fn a_path_that_falls_deep_is_used_between_the_falls() {
     used.sort_by(f64::total_cmp);
     let mean = used.iter().sum::<f64>() / used.len() as f64;
     let five = used[..5].iter().sum::<f64>() / 5.0;
-    // Without the measurement over steady spans the mean is 0.61 and that of the five least 0.23.
-    assert!(five > 0.25 && mean > 0.625, "mean {mean:.3}; the least: {:.3?}", &used[..5]);
+    // Without the measurement over steady spans the mean is 0.629, and that of the five least 0.24.
+    assert!(five > 0.27 && mean > 0.645, "mean {mean:.3}; the least: {:.3?}", &used[..5]);
+}
+
+/// A path whose short queue drops the excess is used nearly in full after losses have shown its limit.
+///
+/// Jitter hides the queue, so the sender grows far beyond the limit until packets are lost.
+#[test]
+fn a_limit_that_losses_show_is_not_undershot() {
+    let mut rng = Rng::new(19);
+    let (mut least, mut means) = (f64::MAX, Vec::new());
+    for seed in 0..40 {
+        let (mbps, rtt) = (log_mbps(&mut rng, 2.0, 60.0), 4 + rng.below(60));
+        let queue_bytes = (3 + rng.below(4)) * u64::from(PACKET);
+        let (jitter, reorders) = (ms(5 + rng.below(30)), rng.chance(0.5));
+        let link = Link { queue_bytes, jitter, reorders, seed, duration: s(15.0), ..Link::fixed(mbps, rtt) };
+        let run = link.run();
+        let plateaus =
+            run.rates.iter().filter(|(at, _, phase)| *at > Instant::ZERO + s(3.0) && *phase == Phase::Plateau);
+        let shares: Vec<f64> = plateaus.map(|(_, rate, _)| rate.bps() as f64 / (mbps * 1e6)).collect();
+        if !shares.is_empty() {
+            means.push(shares.iter().sum::<f64>() / shares.len() as f64);
+        }
+        least = shares.into_iter().fold(least, f64::min);
+    }
+    let mean = means.iter().sum::<f64>() / means.len() as f64;
+    // If the lost share is taken off the capacity although the sender exceeded it, the mean is 0.91 and the least 0.37.
+    assert!(least > 0.55 && mean > 0.94 && means.len() > 20, "least {least:.2}, mean {mean:.3} of {}", means.len());
 }
 
 /// A path whose rate wanders and whose queue holds a few packets drops a limited part of what is sent.

@@ -80,12 +80,15 @@ impl PlateauHistory {
 
 impl PathRate {
     /// Stays at the delivery rate, because growth brought only losses. `loss` is the fraction of packets lost.
-    pub fn enter_plateau(&mut self, now: Instant, loss: f64) {
+    ///
+    /// `delivered_bps` is the delivery rate of the last round.
+    pub fn enter_plateau(&mut self, now: Instant, loss: f64, delivered_bps: f64) {
         let before_bps = self.capacity_bps;
         // The capacity falls at most by the fraction of packets that were lost, because the losses prove no lower rate.
-        // The rate contains no addition for the path's own loss. It is thus below the limit, and the path's own loss
-        // can be measured.
-        self.capacity_bps = self.meter.delivered_bps().max(before_bps * (1.0 - loss));
+        // It stays if the sender exceeded it by that fraction: the last round then delivered as much. The rate contains
+        // no addition for the path's own loss. It is thus below the limit, and the path's own loss can be measured.
+        let least_bps = delivered_bps.min(before_bps).max(before_bps * (1.0 - loss));
+        self.capacity_bps = self.meter.delivered_bps().max(least_bps);
         let round = self.rtt.min().max(self.packets_time(ROUND_PACKETS.get().into()).min(LONGEST_ROUND.get()));
         self.plateaus.begin(now, round, self.capacity_bps);
         self.confirmed = true;

@@ -82,6 +82,12 @@ impl Round {
     pub fn loss(&self) -> f64 {
         self.lost as f64 / self.settled()
     }
+
+    /// Rate at which the packets of the round were delivered until `now`, in bits per second.
+    fn delivered_bps(&self, now: Instant, packet_bits: f64) -> f64 {
+        let time_s = (now - self.started).as_secs_f64();
+        if time_s > 0.0 { self.delivered as f64 * packet_bits / time_s } else { 0.0 }
+    }
 }
 
 impl PathRate {
@@ -108,6 +114,7 @@ impl PathRate {
 
     fn judge_round(&mut self, now: Instant) {
         let round = self.round;
+        let delivered_bps = round.delivered_bps(now, self.packet_bits);
         let expected = match self.state {
             State::Compete(_) => self.loss.fraction(),
             _ => self.loss.expected(),
@@ -129,8 +136,10 @@ impl PathRate {
             State::Compete(share) => share.on_round(too_many),
             State::Plateau(_) => self.judge_plateau(now, round),
             State::Startup => {}
-            _ if too_many && !grew && round.backlogged && !ebbs && !overflows => self.enter_plateau(now, round.loss()),
-            _ if fruitless >= FRUITLESS_ROUNDS => self.enter_plateau(now, self.fruitless.loss()),
+            _ if too_many && !grew && round.backlogged && !ebbs && !overflows => {
+                self.enter_plateau(now, round.loss(), delivered_bps)
+            }
+            _ if fruitless >= FRUITLESS_ROUNDS => self.enter_plateau(now, self.fruitless.loss(), delivered_bps),
             _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH_STEPS),
             // The sender had too little to send, so the round does not measure the path. The growth factor is kept:
             // after a short fall of the capacity, the flows need some time until they fill the path again.
