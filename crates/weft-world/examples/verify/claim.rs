@@ -76,6 +76,18 @@ pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Runs a command and returns its standard output.
+///
+/// # Errors
+/// Returns the last line of its standard error if it fails.
+pub fn said(mut command: Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|why| format!("{command:?}: {why}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("no message").to_owned())
+}
+
 /// Returns the number before `word` in a summary such as `ok. 3 passed; 0 failed`.
 fn count(line: &str, word: &str) -> u32 {
     let before = line.split(word).next().unwrap_or_default();

@@ -3,6 +3,7 @@
 //! Seeds from [`draws::FIRST_SEED`] on are for judging only. No constant may be tuned with them.
 
 mod bundles;
+mod constants;
 mod draws;
 mod first_table;
 mod kept;
@@ -25,6 +26,7 @@ pub const TOPIC: Topic = Topic {
         Part { name: "recorded", run: recorded::run },
         Part { name: "never-slower", run: never_slower::run },
         Part { name: "kept", run: kept::run },
+        Part { name: "constants", run: constants::run },
         Part { name: "kernel", run: kernel::run },
     ],
 };

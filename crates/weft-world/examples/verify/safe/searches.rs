@@ -1,9 +1,10 @@
 //! Searches for faults: the swarm, the faults planted for it, and the fuzz targets.
 
 use crate::check::{Bound, Check};
+use crate::claim::{self, said};
+use crate::swarm;
 use crate::topic::Context;
-use crate::{claim, swarm};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Minimum share of the planted faults that the swarm must find, in %.
 const LEAST_FOUND: f64 = 95.0;
@@ -59,18 +60,6 @@ pub fn fuzz(context: &Context) -> Vec<Check> {
         Err(why) => Check::skipped("lines of the decoders that they reach", bound, "%", why),
     };
     vec![targets, lines]
-}
-
-/// Runs a command and returns its standard output.
-///
-/// # Errors
-/// Returns the last line of its standard error if it fails.
-fn said(mut command: Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|why| format!("{command:?}: {why}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("no message").to_owned())
 }
 
 /// Reads the share of found faults, in %, from a table that ends with `72 of 76 found`.
