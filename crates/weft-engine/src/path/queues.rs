@@ -32,6 +32,11 @@ impl Lane {
     }
 }
 
+/// Number of units for which a lane has memory from its first unit on.
+///
+/// Without it, a lane that is usually short would allocate at a rare peak. 768 bytes are little for a lane in use.
+const FIRST_CAPACITY: usize = 64;
+
 const LANES: [Lane; 5] = [Lane::Urgent, Lane::Repeat, Lane::Bulk, Lane::Copy, Lane::Again];
 
 /// The units that wait to leave by a path, by lane, each with its size on the wire in bytes.
@@ -43,7 +48,11 @@ pub struct Queues {
 
 impl Queues {
     pub fn push(&mut self, lane: Lane, unit: UnitId, wire_bytes: u32) {
-        self.lanes[lane as usize].push_back((unit, wire_bytes));
+        let units = &mut self.lanes[lane as usize];
+        if units.capacity() == 0 {
+            units.reserve(FIRST_CAPACITY);
+        }
+        units.push_back((unit, wire_bytes));
         self.bytes[lane as usize] += u64::from(wire_bytes);
     }
 
