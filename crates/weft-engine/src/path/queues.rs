@@ -34,7 +34,7 @@ impl Lane {
 
 /// Number of units for which a lane has memory from its first unit on.
 ///
-/// Without it, a lane that is usually short would allocate at a rare peak. 768 bytes are little for a lane in use.
+/// Without it, a lane that is usually short would allocate at a rare peak. 512 bytes are little for a lane in use.
 const FIRST_CAPACITY: usize = 64;
 
 const LANES: [Lane; 5] = [Lane::Urgent, Lane::Repeat, Lane::Bulk, Lane::Copy, Lane::Again];
