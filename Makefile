@@ -106,7 +106,7 @@ OUT ?=
 TRACES ?=
 VERIFY ?=
 verify: TARGET := $(or $(CARGO_TARGET_DIR),target)
-verify: ## list the checks of a topic that fail: TOPIC=links; FULL=1, OUT=file, TRACES=dir; 10 minutes, with FULL=1 about 8 hours
+verify: ## list the checks of a topic that fail: TOPIC=links; FULL=1, OUT=file, TRACES=dir; 10 minutes, with FULL=1 about 14 hours
 	@packaging/setup $(if $(filter 1,$(FULL)),lab,test)
 	cargo build --release --locked -p weft-world --example verify $(if $(filter 1,$(FULL)),-p weft -p weft-experiments --bins)
 	$(TARGET)/release/examples/verify $(TOPIC) $(if $(filter 1,$(FULL)),--full --weft $(TARGET)/release/weft) \
