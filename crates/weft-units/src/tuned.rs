@@ -126,6 +126,10 @@ impl Scale for Duration {
     }
 }
 
+/// A whole multiple of a time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Times(pub u32);
+
 /// A count changes by at least one, and stays at least one.
 impl Scale for u32 {
     type Value = u32;
@@ -172,6 +176,24 @@ impl<T: Scale> Tuned<T> {
         match factor(self.constant) {
             Some(factor) => self.value.scaled(factor),
             None => self.value.value(),
+        }
+    }
+}
+
+impl Tuned<Times> {
+    /// Returns the tuned `constant`, which is this multiple of a time.
+    pub const fn times(constant: Constant, multiple: u32) -> Tuned<Times> {
+        Tuned { constant, value: Times(multiple) }
+    }
+
+    /// Returns the multiple of `time`. An experiment may change it to any multiple.
+    ///
+    /// A whole multiple takes less computation than one with a fraction.
+    #[inline(always)]
+    pub fn of(self, time: Duration) -> Duration {
+        match factor(self.constant) {
+            Some(factor) => time.mul_f64(f64::from(self.value.0) * factor),
+            None => time * self.value.0,
         }
     }
 }
@@ -245,6 +267,7 @@ mod tests {
 
     #[test]
     fn an_unchanged_constant_has_its_value() {
+        assert_eq!(Tuned::times(Constant::MeterNoise, 8).of(Duration::from_nanos(7)), Duration::from_nanos(56));
         assert_eq!(Tuned::new(Constant::Below, Ratio(0.985)).get(), 0.985);
         assert_eq!(Tuned::new(Constant::Idle, Duration::from_secs(1)).get(), Duration::from_secs(1));
     }

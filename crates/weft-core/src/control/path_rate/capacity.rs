@@ -43,7 +43,7 @@ impl PathRate {
             }
             _ => (self.rtt.min(), METER_PACKETS.get()),
         };
-        let span = span.max(self.noise().mul_f64(METER_NOISE.get())).max(self.packets_time(packets));
+        let span = span.max(METER_NOISE.of(self.noise())).max(self.packets_time(packets));
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || matches!(self.state, State::Startup) {

@@ -5,7 +5,7 @@
 //! path (`tests/path_rate`). A constant that only one phase of the algorithm uses is in the file of that phase.
 
 use weft_units::Duration;
-use weft_units::tuned::{Constant, Ratio, Tuned};
+use weft_units::tuned::{Constant, Ratio, Times, Tuned};
 
 /// IP length of a full packet, in bits.
 ///
@@ -32,15 +32,15 @@ pub const LONGEST_WINDOW: Tuned<Duration> = Tuned::new(Constant::LongestWindow, 
 /// Time over which the standing queue is the minimum of the delays, as a multiple of the noise.
 ///
 /// Tuned.
-pub const WINDOW_NOISE: Tuned<f64> = Tuned::new(Constant::WindowNoise, 8.0);
+pub const WINDOW_NOISE: Tuned<Times> = Tuned::times(Constant::WindowNoise, 8);
 /// Time over which a rate is measured, as a multiple of the noise.
 ///
 /// Tuned.
-pub const METER_NOISE: Tuned<f64> = Tuned::new(Constant::MeterNoise, 8.0);
+pub const METER_NOISE: Tuned<Times> = Tuned::times(Constant::MeterNoise, 8);
 /// Least target of the queue, as a multiple of the noise.
 ///
 /// Tuned.
-pub const TARGET_NOISE: Tuned<f64> = Tuned::new(Constant::TargetNoise, 2.0);
+pub const TARGET_NOISE: Tuned<Times> = Tuned::times(Constant::TargetNoise, 2);
 /// Ratio of a sample's receive interval to its send interval above which the queue grew.
 ///
 /// The intervals are the times in which the sample's packets arrived and were sent. *Tuned*.

@@ -3,7 +3,7 @@ use super::constants::{
 };
 use super::phase::State;
 use super::{PathRate, Sample, plateau, trial};
-use weft_units::tuned::{Constant, Ratio, Tuned};
+use weft_units::tuned::{Constant, Ratio, Times, Tuned};
 use weft_units::{Duration, Instant, Rate};
 
 /// Minimum time, in packet times, in which the rate of a slow path removes a deviation of the queue from its target.
@@ -14,7 +14,7 @@ const CORRECTED_OVER_PACKETS: Tuned<f64> = Tuned::new(Constant::CorrectedOverPac
 /// Minimum time in which the rate removes a deviation of the queue from its target, as a multiple of the noise.
 ///
 /// Tuned.
-const HORIZON_NOISE: Tuned<f64> = Tuned::new(Constant::HorizonNoise, 2.0);
+const HORIZON_NOISE: Tuned<Times> = Tuned::times(Constant::HorizonNoise, 2);
 /// Rate during an ebb, as a fraction of the capacity.
 ///
 /// Tuned.
@@ -54,8 +54,7 @@ impl PathRate {
         // the same.
         let held = sample.interval().min(self.rtt.min().max(LONGEST_HELD));
         let packets = if self.is_slow() { self.packets_time(CORRECTED_OVER_PACKETS.get()) } else { Duration::ZERO };
-        let horizon =
-            feedback.max(self.noise().mul_f64(HORIZON_NOISE.get())).max(held).max(packets).as_secs_f64().max(0.002);
+        let horizon = feedback.max(HORIZON_NOISE.of(self.noise())).max(held).max(packets).as_secs_f64().max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
         let most = match (self.loss.is_ebbing(), sample.backlogged) {
             (true, _) => EBB.get(),
@@ -115,9 +114,6 @@ impl PathRate {
     ///
     /// It is the largest of 1 ms, 2 % of the RTT, 1.2 packet times and twice the noise.
     pub fn queue_target(&self) -> Duration {
-        Duration::from_millis(1)
-            .max(self.rtt.min() / 50)
-            .max(self.packets_time(1.2))
-            .max(self.noise().mul_f64(TARGET_NOISE.get()))
+        Duration::from_millis(1).max(self.rtt.min() / 50).max(self.packets_time(1.2)).max(TARGET_NOISE.of(self.noise()))
     }
 }

@@ -207,7 +207,7 @@ impl PathRate {
 
     fn sense(&mut self, now: Instant, sample: &Sample) {
         self.rtt.on_sample(now, sample.rtt);
-        let window = self.noise().mul_f64(WINDOW_NOISE.get()).min(self.rtt.min().max(LONGEST_WINDOW.get()));
+        let window = WINDOW_NOISE.of(self.noise()).min(self.rtt.min().max(LONGEST_WINDOW.get()));
         let (delay_us, rtt_excess) = (sample.one_way_delay_us, sample.rtt.saturating_sub(self.rtt.min()));
         self.transmission.on_sample(now, sample.largest_bytes, self.delay.above(delay_us));
         self.delay.on_sample(now, delay_us, self.taken_by_other_hops(sample.largest_bytes), rtt_excess, window);

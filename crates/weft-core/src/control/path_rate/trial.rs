@@ -194,7 +194,7 @@ impl PathRate {
                     .rtt
                     .min()
                     .clamp(SHORTEST_TRIAL.get(), LONGEST_TRIAL.get().max(sample.interval() * TRIAL_REPORTS));
-                let length = whole.max(self.noise().mul_f64(METER_NOISE.get())).max(self.packets_time(10.0));
+                let length = whole.max(METER_NOISE.of(self.noise())).max(self.packets_time(10.0));
                 self.trial.begin(now, length, self.capacity_bps / self.loss.fill());
             }
             None => {}
