@@ -40,7 +40,7 @@ constants! {
     Idle: "path_rate::IDLE",
     IdleDoubt: "path_rate::IDLE_DOUBT",
     Ebb: "path_rate::EBB",
-    Catching: "path_rate::CATCHING_UP",
+    CatchingUp: "path_rate::CATCHING_UP",
     CorrectedOverPackets: "path_rate::CORRECTED_OVER_PACKETS",
     StartMeterPackets: "path_rate::START_METER_PACKETS",
     MeterPackets: "path_rate::METER_PACKETS",

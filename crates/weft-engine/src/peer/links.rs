@@ -34,7 +34,6 @@ impl Peer {
             path.health.on_link_up(cx.now);
         }
         self.choose_path(cx, link.id);
-        self.settle_paths(cx);
         if self.is_established() {
             self.call_again(cx);
         }
@@ -56,7 +55,6 @@ impl Peer {
             }
         }
         self.report_gone();
-        self.settle_paths(cx);
     }
 
     /// Gives up the paths over a link that will not be used again.
@@ -73,7 +71,6 @@ impl Peer {
             }
         }
         self.report_gone();
-        self.settle_paths(cx);
     }
 
     /// Marks a path that the peer opened as given up: the peer gave it up, or its local link is gone.

@@ -218,7 +218,6 @@ impl Peer {
             path.health.on_link_up(cx.now);
             path.pending.hold = true;
         }
-        self.settle_paths(cx);
     }
 
     /// Handles the end of the session: discards the state that belongs to it. The flow queue stays.

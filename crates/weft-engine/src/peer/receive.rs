@@ -133,7 +133,6 @@ impl Peer {
                 let was_barred = core::mem::replace(&mut path.barred, link.is_some_and(|link| !link.send));
                 if path.barred && !was_barred {
                     self.move_units_away(cx, index);
-                    self.settle_paths(cx);
                 }
             }
             if self.paths[index].left && is_newest {
@@ -236,7 +235,7 @@ impl Peer {
         if is_asked_for_vpn {
             self.announce_vpns(Some(index));
         }
-        self.settle_paths(cx);
+        self.update_hold();
         Some(eliciting)
     }
 

@@ -123,18 +123,10 @@ impl Peer {
         }
     }
 
-    /// Chooses spare paths and computes the hold time, after an input that may have changed a path.
-    ///
-    /// If only the next timer did so, a hold time that has changed would be announced late.
-    pub(super) fn settle_paths(&mut self, cx: &mut Context<'_>) {
-        self.choose_spares(cx);
-        self.update_hold();
-    }
-
     /// Computes the time for which the peer should wait for a missing unit.
     ///
     /// The time is announced to the peer if it has changed by more than a fifth.
-    fn update_hold(&mut self) {
+    pub(super) fn update_hold(&mut self) {
         let delays = |p: &Path| p.delay().baseline_us().unwrap_or_default();
         let Some(origin) = self.usable_paths().next().map(delays) else { return };
         let (mut least, mut most, mut rtt, mut loss) = (i64::MAX, i64::MIN, Duration::ZERO, 0.0f64);

@@ -56,6 +56,8 @@ impl Peer {
         if !self.is_established() {
             return;
         }
+        // An input may have changed a path.
+        self.choose_spares(cx);
         self.report_untried(cx);
         let urgency = self.urgency(cx.now);
         for index in 0..self.paths.len() {
@@ -70,7 +72,9 @@ impl Peer {
         self.open_vpns(cx);
         self.send_revocations(cx);
         self.drive_loops(cx.now);
-        self.settle_paths(cx);
+        // The steps above may have changed a path, too.
+        self.choose_spares(cx);
+        self.update_hold();
         self.update_queue();
         self.ready_offer(cx);
         self.schedule_reports(cx.now);
@@ -278,7 +282,6 @@ impl Peer {
                 }
             }
         }
-        self.settle_paths(cx);
     }
 
     /// Informs the peer that this node is leaving.

@@ -72,8 +72,21 @@ fn failures(claim: &Claim, full: bool) -> Result<f64, String> {
 }
 
 /// Returns the command that builds and runs the project's crates.
-pub fn cargo() -> Command {
+fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Builds an example of weft-world with one of its features, and runs it.
+///
+/// Returns its standard output.
+///
+/// # Errors
+/// Returns the last line of standard error if the example cannot be built or fails.
+pub fn example(name: &str, feature: &str, arguments: &[&str]) -> Result<String, String> {
+    let mut cargo = cargo();
+    cargo.args(["run", "--release", "--locked", "--quiet", "-p", "weft-world", "--features", feature]);
+    cargo.args(["--example", name, "--"]).args(arguments);
+    said(cargo)
 }
 
 /// Runs a command and returns its standard output.

@@ -21,8 +21,8 @@ const HORIZON_NOISE: Tuned<Times> = Tuned::times(Constant::HorizonNoise, 2);
 const EBB: Tuned<Ratio> = Tuned::new(Constant::Ebb, Ratio(0.93));
 /// Maximum rate that fills a queue below its target, as a fraction of the capacity.
 ///
-/// Tuned.
-const CATCHING_UP: Tuned<Ratio> = Tuned::new(Constant::Catching, Ratio(1.25));
+/// *Tuned*: the gain of BBR's probe, which a change by a quarter does not improve for certain.
+const CATCHING_UP: Tuned<Ratio> = Tuned::new(Constant::CatchingUp, Ratio(1.25));
 
 impl PathRate {
     /// Returns the queue that packets sent now will meet at the bottleneck, in seconds.

@@ -18,12 +18,9 @@ pub fn run(context: &Context) -> Vec<Check> {
         return Vec::new();
     }
     context.progress.tell("tuned constants", 0, 1);
-    let mut cargo = claim::cargo();
-    cargo.args(["run", "--release", "--locked", "--quiet", "-p", "weft-world", "--features", "tunable"]);
-    cargo.args(["--example", "sensitivity", "--", "--seeds", SEEDS]);
     let name = "largest certain gain by a change of a tuned constant by 25 %";
     let bound = Bound::AtMost(MOST_GAIN);
-    let check = match claim::said(cargo) {
+    let check = match claim::example("sensitivity", "tunable", &["--seeds", SEEDS]) {
         Ok(table) => Check::new(name, largest_gain(&table), bound, "points").with(json!({ "table": table })),
         Err(why) => Check::skipped(name, bound, "points", why),
     };

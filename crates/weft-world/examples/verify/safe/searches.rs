@@ -28,11 +28,8 @@ pub fn planted(context: &Context) -> Vec<Check> {
         return Vec::new();
     }
     context.progress.tell("planted faults", 0, 1);
-    let mut cargo = claim::cargo();
-    cargo.args(["run", "--release", "--locked", "--quiet", "-p", "weft-world", "--example", "swarm"]);
-    cargo.args(["--features", "planted", "--", "--planted", PLANTED_SEEDS]);
     let bound = Bound::AtLeast(LEAST_FOUND);
-    let check = match said(cargo) {
+    let check = match claim::example("swarm", "planted", &["--planted", PLANTED_SEEDS]) {
         Ok(table) => Check::new("planted faults that the swarm finds", share_found(&table), bound, "%"),
         Err(why) => Check::skipped("planted faults that the swarm finds", bound, "%", why),
     };
