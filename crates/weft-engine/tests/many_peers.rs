@@ -10,7 +10,7 @@ mod star;
 use star::{HUB, Star};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as Time, Instant as Clock};
-use weft_units::{Duration, Rate, Rng};
+use weft_units::Duration;
 
 const FEW: usize = 8;
 const MANY: usize = 512;
@@ -121,7 +121,7 @@ fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
     let _alone = alone();
     let restart = |sites: usize| {
         let mut star = ready(sites, true);
-        let times = (1..8).map(|number| {
+        let times = (1..4).map(|number| {
             star.forget_turns();
             star.restart(HUB, number << 40);
             // A site without traffic asks rarely whether the hub is there.
@@ -175,27 +175,6 @@ fn an_initiation_of_a_stranger_costs_the_same() {
     assert!(growth <= 1.5, "{growth}");
 }
 
-/// Checks that all peers of a relay receive reports about each other, also after changes.
-#[test]
-fn every_peer_of_a_relay_learns_of_all_others() {
-    let _alone = alone();
-    const SITES: usize = 150;
-    let mut star = ready(SITES, true);
-    let heard = |star: &Star, site: usize| {
-        let relays = star.nodes[site].snapshot(star.now).peers;
-        relays[0].reaches.len()
-    };
-    star.run_for(Duration::from_secs(15));
-    for site in 1..=SITES {
-        assert_eq!(heard(&star, site), SITES - 1, "site {site}");
-    }
-    star.unplug(7);
-    star.run_for(Duration::from_secs(60));
-    for site in (1..=SITES).filter(|site| *site != 7) {
-        assert_eq!(heard(&star, site), SITES - 2, "site {site}");
-    }
-}
-
 #[test]
 #[ignore = "takes minutes with thousands of sites"]
 fn the_story_of_a_large_hub() {
@@ -229,39 +208,5 @@ fn the_story_of_a_large_hub() {
             star.restart(HUB, 1 << 40);
             star.run_for(Duration::from_secs(30));
         });
-    }
-}
-
-/// The rate limit of a link holds for all peers on the link together, and they share it.
-#[test]
-fn a_links_rate_limit_holds_for_all_peers_together() {
-    let _alone = alone();
-    let mut rng = Rng::new(11);
-    for _ in 0..6 {
-        let (sites, mbps) = (2 + rng.below(40) as usize, 4 + rng.below(40));
-        let mut star = ready(sites, rng.chance(0.5));
-        star.limit_hub(Rate::from_mbps(mbps));
-        // Each site alone gets up to 1.5 times the limit.
-        let every_us = 1_200 * 8 * 1_000 / (mbps * 1_500);
-        let play = |star: &mut Star, time: Duration| {
-            let (bytes, until) = (star.hub_bytes, star.now + time);
-            let delivered = star.delivered.clone();
-            while star.now < until {
-                for site in 1..=sites {
-                    star.send(HUB, site, 1_200);
-                }
-                star.run_for(Duration::from_micros(every_us));
-            }
-            let got: Vec<u64> = (1..=sites).map(|site| star.delivered[site] - delivered[site]).collect();
-            ((star.hub_bytes - bytes) as f64 * 8.0 / time.as_secs_f64() / 1e6, got)
-        };
-        play(&mut star, Duration::from_secs(2));
-        let (sent, got) = play(&mut star, Duration::from_secs(2));
-        let (least, most) = (*got.iter().min().unwrap(), *got.iter().max().unwrap());
-        println!("{sites} sites, {mbps} Mbit/s: sent {sent:.2}, packets {least} to {most}");
-        // Control datagrams leave at once, so the limit may be exceeded by a little.
-        assert!(sent < mbps as f64 * 1.05, "{sites} sites sent {sent:.2} of {mbps} Mbit/s");
-        assert!(sent > mbps as f64 * 0.85, "{sites} sites sent {sent:.2} of {mbps} Mbit/s");
-        assert!(least * 2 > most, "{sites} sites, {mbps} Mbit/s: packets {got:?}");
     }
 }
