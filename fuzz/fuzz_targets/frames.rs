@@ -1,7 +1,9 @@
-//! Control payloads: every parsed frame can be written, and parsing it again yields the same frame.
+//! Control payloads: every parsed frame can be written, and parsing it again yields the same frame. The same holds for a
+//! report before a unit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weft_wire::data_report;
 use weft_wire::frame::{Frame, FrameWriter, Frames};
 
 fuzz_target!(|plaintext: &[u8]| {
@@ -27,7 +29,16 @@ fuzz_target!(|plaintext: &[u8]| {
     }
     assert!(again.next().is_none());
     frames.iter().for_each(delays);
+    before_a_unit(plaintext);
 });
+
+/// A report before a unit, and the unit, can be written again.
+fn before_a_unit(plaintext: &[u8]) {
+    let Ok((report, unit)) = data_report::parse(plaintext) else { return };
+    let mut out = vec![0; plaintext.len()];
+    data_report::emit(report, &mut out).expect("it fits").copy_from_slice(unit);
+    assert_eq!(out, plaintext);
+}
 
 /// The delays of a train can be written again.
 fn delays(frame: &Frame) {

@@ -133,7 +133,8 @@ fn call(hub: &mut Hub, sessions: &mut Sessions, node: usize, stamp: u64) {
 fn sealed(sessions: &mut Sessions, how: u8, plaintext: &[u8]) -> Option<Vec<u8>> {
     let mut datagram = [&[0; HOP_HEADER_LEN], plaintext, &[0; TAG_LEN]].concat();
     let packet_type = match how & 7 {
-        0 | 1 => PacketType::Data,
+        0 => PacketType::Data,
+        1 => PacketType::DataWithReport,
         2 => PacketType::DataPart,
         3 => PacketType::LoopData,
         4 | 5 => PacketType::Control,

@@ -100,6 +100,7 @@ fn open_vpn(sessions: &mut Sessions, node: &mut Node) {
 fn alone(sessions: &mut Sessions, how: u8, plaintext: &[u8]) -> Option<Vec<u8>> {
     let mut datagram = [&[0; HOP_HEADER_LEN], plaintext, &[0; TAG_LEN]].concat();
     let packet_type = match how & 3 {
+        0 if how & 16 != 0 => PacketType::DataWithReport,
         0 => PacketType::Data,
         2 => PacketType::DataPart,
         3 => PacketType::LoopData,

@@ -10,20 +10,22 @@
 local weft = Proto("weft", "weft")
 local carrier = Proto("weftcarrier", "weft over TCP")
 
-local INITIATION, RESPONSE, COOKIE, DATA, CONTROL, RELAYED, LOOP_DATA, DATA_PART = 1, 2, 3, 4, 5, 6, 7, 8
+local INITIATION, RESPONSE, COOKIE, DATA, CONTROL, RELAYED, LOOP_DATA, DATA_PART, DATA_WITH_REPORT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local TYPES = {
   [INITIATION] = "Handshake initiation", [RESPONSE] = "Handshake response", [COOKIE] = "Cookie reply",
   [DATA] = "Data", [CONTROL] = "Control", [RELAYED] = "Relayed", [LOOP_DATA] = "Loop data", [DATA_PART] = "Data part",
+  [DATA_WITH_REPORT] = "Data with a report",
 }
 
 -- Lengths in bytes, from docs/protocol.md.
-local HOP_HEADER, TAG, LABEL = 10, 16, 4
+local HOP_HEADER, TAG, LABEL, REPORT = 10, 16, 4, 13
 local INITIATION_LEN, RESPONSE_LEN, COOKIE_LEN, CERTIFICATE = 168, 108, 52, 468
 -- Least length of a datagram: the hop header, the least that is encrypted, the tag.
 local LEAST = {
   [INITIATION] = INITIATION_LEN, [RESPONSE] = RESPONSE_LEN, [COOKIE] = COOKIE_LEN,
   [DATA] = HOP_HEADER + 6 + TAG, [CONTROL] = HOP_HEADER + 1 + TAG, [RELAYED] = HOP_HEADER + 26 + LABEL + TAG,
   [LOOP_DATA] = HOP_HEADER + 22 + 6 + TAG, [DATA_PART] = HOP_HEADER + 7 + TAG,
+  [DATA_WITH_REPORT] = HOP_HEADER + 1 + REPORT + 6 + TAG,
 }
 local MOST = { [INITIATION] = INITIATION_LEN + CERTIFICATE, [RESPONSE] = RESPONSE_LEN + CERTIFICATE, [COOKIE] = COOKIE_LEN }
 local PATHS, MAX_LABELS, MAX_FRAME, GREETING = 64, 6, 9216, 33
@@ -77,7 +79,7 @@ end
 -- have only its beginning.
 local function type_at(bytes, at, len)
   local first, second = byte(bytes, at), byte(bytes, at + 1)
-  if not second or first < 0x11 or first > 0x18 then return nil end
+  if not second or first < 0x11 or first > 0x19 then return nil end
   local type = first % 16
   if len < LEAST[type] or len > (MOST[type] or 65535) then return nil end
   if type <= COOKIE then
@@ -247,7 +249,7 @@ local function greeting_len(buffer)
   if len < GREETING + 3 then return 0 end
   local next = bytes:get_index(GREETING) * 256 + bytes:get_index(GREETING + 1)
   local first = bytes:get_index(GREETING + 2)
-  return next >= 1 and next <= MAX_FRAME and first >= 0x11 and first <= 0x18 and GREETING or 0
+  return next >= 1 and next <= MAX_FRAME and first >= 0x11 and first <= 0x19 and GREETING or 0
 end
 
 local function frame_len(buffer, at)
@@ -258,7 +260,7 @@ end
 function carrier.dissector(buffer, pinfo, tree)
   local len, at, info = buffer:len(), 0, {}
   pinfo.cols.protocol = "weft"
-  local first_is_frame = len >= 3 and frame_len(buffer, 0) and buffer(2, 1):uint() >= 0x11 and buffer(2, 1):uint() <= 0x18
+  local first_is_frame = len >= 3 and frame_len(buffer, 0) and buffer(2, 1):uint() >= 0x11 and buffer(2, 1):uint() <= 0x19
   if not first_is_frame and greeting_len(buffer) > 0 then
     local subtree = tree:add(carrier, buffer(0, GREETING), "weft over TCP: greeting")
     subtree:add(c.proof, buffer(0, 16))

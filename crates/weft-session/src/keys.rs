@@ -123,6 +123,8 @@ pub(crate) struct SessionKey {
     pub(crate) association: u64,
     /// Base that the peer announced for its packet numbers (see [`crate::numbers`]).
     pub(crate) peer_base: u16,
+    /// Protocol version that the two nodes agreed on.
+    pub(crate) version: u8,
     /// Number of packets sealed with the key, including those of all VPNs.
     pub(crate) sealed: u64,
     /// Keys and receiver indices of the VPNs under this session key.
@@ -144,6 +146,7 @@ pub(crate) struct Agreement {
     pub(crate) remote_index: u32,
     pub(crate) association: u64,
     pub(crate) peer_base: u16,
+    pub(crate) version: u8,
 }
 
 impl SessionKey {
@@ -161,6 +164,7 @@ impl SessionKey {
             opened: false,
             association: agreed.association,
             peer_base: agreed.peer_base,
+            version: agreed.version,
             sealed: 0,
             vpns: VpnKeys::default(),
             secret: agreed.secret,

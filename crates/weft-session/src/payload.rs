@@ -11,7 +11,9 @@ use weft_wire::handshake::{INITIATION_PAYLOAD_LEN, InitiationPayload, RESPONSE_P
 /// The lowest protocol version that this program supports.
 pub(crate) const LOWEST_VERSION: u8 = 1;
 /// The highest protocol version that this program supports.
-pub(crate) const HIGHEST_VERSION: u8 = 1;
+pub(crate) const HIGHEST_VERSION: u8 = 2;
+/// The lowest protocol version whose nodes accept reports in datagrams with data.
+pub(crate) const REPORTS_WITH_DATA: u8 = 2;
 
 /// An initiation's payload.
 ///
@@ -191,8 +193,9 @@ mod tests {
 
     #[test]
     fn the_highest_common_version_and_the_cipher_both_prefer() {
-        assert_eq!(offer(1, 9).common_version(), Some(1));
-        assert_eq!(offer(2, 9).common_version(), None);
+        assert_eq!(offer(1, 9).common_version(), Some(2));
+        assert_eq!(offer(1, 1).common_version(), Some(1), "a node of the version before");
+        assert_eq!(offer(3, 9).common_version(), None);
         assert_eq!(offer(0, 0).common_version(), None);
         assert_eq!(offer(1, 1).common_cipher(Cipher::Aes256Gcm), Cipher::Aes256Gcm);
         assert_eq!(offer(1, 1).common_cipher(Cipher::ChaCha20Poly1305), Cipher::ChaCha20Poly1305);
@@ -201,6 +204,6 @@ mod tests {
     #[test]
     fn a_cipher_that_was_not_offered_is_refused() {
         assert_eq!(ResponseFields::decode(&answer(1).encode(), Cipher::ChaCha20Poly1305), None);
-        assert_eq!(ResponseFields::decode(&answer(2).encode(), Cipher::Aes256Gcm), None);
+        assert_eq!(ResponseFields::decode(&answer(3).encode(), Cipher::Aes256Gcm), None);
     }
 }

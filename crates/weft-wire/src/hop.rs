@@ -40,6 +40,8 @@ pub enum PacketType {
     LoopData = 7,
     /// Sealed. Carries a part of a unit that is too long for its path.
     DataPart = 8,
+    /// Sealed. Carries a report and a unit. Only for nodes that support version 2 of the protocol.
+    DataWithReport = 9,
 }
 
 impl PacketType {
@@ -64,6 +66,7 @@ impl PacketType {
             6 => Ok(PacketType::Relayed),
             7 => Ok(PacketType::LoopData),
             8 => Ok(PacketType::DataPart),
+            9 => Ok(PacketType::DataWithReport),
             _ => Err(WireError::UnknownType),
         }
     }
@@ -75,7 +78,13 @@ impl PacketType {
 
     /// True if datagrams of this type are for the node that receives them, which decrypts them.
     pub const fn is_sealed(self) -> bool {
-        matches!(self, PacketType::Data | PacketType::Control | PacketType::LoopData | PacketType::DataPart)
+        !matches!(
+            self,
+            PacketType::HandshakeInitiation
+                | PacketType::HandshakeResponse
+                | PacketType::CookieReply
+                | PacketType::Relayed
+        )
     }
 
     /// Returns the first byte of a datagram of this type.

@@ -10,6 +10,7 @@ mod bytes;
 pub mod call;
 pub mod certificate;
 pub mod checksum;
+pub mod data_report;
 pub mod ecn;
 pub mod er_sig;
 mod error;

@@ -6,6 +6,7 @@ use common::{hex, unhex};
 use std::net::Ipv4Addr;
 use weft_units::{Duration, FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 use weft_wire::WireError;
+use weft_wire::data_report;
 use weft_wire::er_sig::Rate16;
 use weft_wire::frame::{Frame, FrameWriter, Frames, LOOP_MARKER_LEN, MAX_FRAMES, Neighbour, ReportCounters};
 use weft_wire::handshake::{
@@ -28,6 +29,7 @@ fn hop_header() {
         (PacketType::Relayed, "16 07 a1b2c3d4 00ff0102"),
         (PacketType::LoopData, "17 07 a1b2c3d4 00ff0102"),
         (PacketType::DataPart, "18 07 a1b2c3d4 00ff0102"),
+        (PacketType::DataWithReport, "19 07 a1b2c3d4 00ff0102"),
     ];
     for (packet_type, text) in cases {
         let header = HopHeader { packet_type, path: PathId(7), receiver: 0xa1b2_c3d4, packet_number_low: 0x00ff_0102 };
@@ -69,7 +71,7 @@ fn relayed() {
 fn unknown_versions_and_types_are_refused() {
     assert_eq!(PacketType::of(&[0x24]), Err(WireError::Version));
     assert_eq!(PacketType::of(&[0x04]), Err(WireError::Version));
-    for reserved in [0x10, 0x19, 0x1f] {
+    for reserved in [0x10, 0x1a, 0x1f] {
         assert_eq!(PacketType::of(&[reserved]), Err(WireError::UnknownType));
     }
     assert_eq!(PacketType::of(&[]), Err(WireError::Truncated));
@@ -337,6 +339,26 @@ fn report_frame() {
     let [Frame::Report(report)] = parsed[..] else { panic!("{parsed:?}") };
     assert_eq!((report.arrivals, report.largest()), (arrivals, 100));
     assert_eq!(report.ranges().collect::<Vec<_>>(), ranges);
+}
+
+#[test]
+fn a_report_before_a_unit() {
+    let report = unhex("01 03 0a deadbeef 00 00 00 00 02 00");
+    let unit = unhex("20 0007 000009 4500");
+    let mut out = [0; 22];
+    data_report::emit(&report, &mut out).unwrap().copy_from_slice(&unit);
+    assert_eq!(hex(&out), hex(&unhex("0d 01030adeadbeef000000000200 200007000009 4500")));
+    assert_eq!(data_report::parse(&out), Ok((&report[..], &unit[..])));
+    for len in 0..20 {
+        assert_eq!(data_report::parse(&out[..len]), Err(WireError::Truncated), "{len}");
+    }
+    for frame in ["", "02 00000001", "01 03"] {
+        let datagram = [vec![unhex(frame).len() as u8], unhex(frame), unit.clone()].concat();
+        assert!(data_report::parse(&datagram).is_err(), "{frame}");
+    }
+    assert_eq!(data_report::emit(&[], &mut out), Err(WireError::Malformed));
+    assert_eq!(data_report::emit(&[1; 256], &mut [0; 300]), Err(WireError::Malformed));
+    assert_eq!(data_report::emit(&report, &mut [0; 13]), Err(WireError::NoRoom));
 }
 
 #[test]

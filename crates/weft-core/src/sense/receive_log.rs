@@ -82,9 +82,20 @@ impl ReceiveLog {
     /// two idle nodes would report each other's reports forever.
     pub fn report_due(&self, interval: Duration, spacing: impl FnOnce() -> Duration) -> Option<Instant> {
         let eliciting = self.first_unreported_eliciting?;
-        let at_once = self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT;
-        let due = if at_once { eliciting } else { eliciting + self.dithered(interval) };
+        let due = if self.is_pressing() { eliciting } else { eliciting + self.dithered(interval) };
         Some(self.last_report_at.map_or(due, |last| due.max(last + spacing().max(MIN_SPACING))))
+    }
+
+    /// True if a report is waited for and may leave now, because something leaves anyway.
+    ///
+    /// `interval` is that of [`ReceiveLog::report_due`]. The last report left at least a quarter of it ago.
+    pub fn may_report(&self, now: Instant, interval: Duration) -> bool {
+        self.first_unreported_eliciting.is_some() && self.last_report_at.is_none_or(|last| now - last >= interval / 4)
+    }
+
+    /// True if a report should leave at once: a packet is missing, or many packets arrived.
+    pub fn is_pressing(&self) -> bool {
+        self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT
     }
 
     /// True if exactly one eliciting packet waits for its report, and the last report left at least `interval` ago.

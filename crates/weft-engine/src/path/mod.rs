@@ -14,6 +14,7 @@ mod overhead;
 mod pacer;
 mod proof;
 mod queues;
+mod reports;
 mod sensing;
 mod snapshot;
 mod waiting;
@@ -26,6 +27,7 @@ pub use overhead::Overhead;
 pub use pacer::Pacer;
 pub use proof::Proof;
 pub use queues::{Lane, Queues};
+use reports::REPORT_INTERVAL;
 pub use sensing::{HeardTrains, Sensing};
 pub use waiting::{Urgency, Waiting};
 
@@ -39,25 +41,12 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use weft_core::control::{PathRate, PathRateConfig};
 use weft_core::sense::{LossRate, OneWayDelay, ReceiveLog, Rtt, Sample, SentPackets, liveness};
-use weft_units::tuned::{Constant, Tuned};
 use weft_units::{Duration, Instant, LinkId, PathId, PathTier, PathUse, Rate, VpnId};
 use weft_wire::hop::{DATA_OVERHEAD, PART_OVERHEAD};
 use weft_wire::inner::GRANULE;
 
 const INITIAL_RATE: Rate = Rate::from_mbps(10);
 const FLOOR_RATE: Rate = Rate::from_bps(100_000);
-/// Longest time from the arrival of a datagram to the report about it.
-///
-/// Both ends must use the same value, because a sender derives from it when a path is silent.
-pub const REPORT_INTERVAL: Duration = Duration::from_millis(10);
-/// Assumed size of a report, in IP bytes. It has a few ranges of packet numbers.
-const REPORT_BYTES: u64 = 150;
-/// Divisor of a path's capacity: reports take at most 1/4 of it.
-///
-/// *Tuned*: 1/10 delays retransmissions on links below 2 Mbit/s.
-const REPORTS_PART: Tuned<u32> = Tuned::new(Constant::ReportsPart, 4);
-/// Longest interval between reports on slow paths, because senders need reports to detect losses.
-const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
 /// Probe interval of a path on a link that is a reserve, and of every path while hardly any host packets are sent.
 ///
 /// *Standard*: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
@@ -561,17 +550,6 @@ impl Path {
     /// True if the path's queue is so long that copies only fill it further.
     pub fn is_filled(&self) -> bool {
         self.delay().standing_queue() > self.rate.queue_target() * 2
-    }
-
-    /// Returns the time of the next report on datagrams received on this path, or `None` if no report is due.
-    ///
-    /// If the capacity of the reverse direction is known, reports take at most a part of it. Otherwise they would
-    /// displace the acknowledgements of flows.
-    pub fn report_due(&self) -> Option<Instant> {
-        let least = |capacity: Rate| {
-            Rate::from_bps(capacity.bps() / u64::from(REPORTS_PART.get())).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)
-        };
-        self.log.report_due(REPORT_INTERVAL, || self.rate.capacity().map(least).unwrap_or_default())
     }
 
     /// Returns the longest RTT that a flow on this path regularly sees.

@@ -280,14 +280,16 @@ impl Peer {
         let Some(path) = self.paths.get_mut(index) else { return };
         let wanted = core::mem::take(&mut path.pending.reports);
         for (_, path) in self.paths.iter().enumerate().filter(|(at, _)| wanted >> at & 1 == 1) {
+            // Ranges that do not fit are repeated in the next report.
             write_report(now, path, writer);
         }
     }
 
     /// Chooses the paths by which the reports that are due now leave.
     pub(super) fn schedule_reports(&mut self, now: Instant) {
+        let with_data = self.path_of_riding_reports();
         for index in 0..self.paths.len() {
-            if self.paths[index].report_due().is_some_and(|due| due <= now) {
+            if self.paths[index].report_due(with_data == Some(index)).is_some_and(|due| due <= now) {
                 self.schedule_report(now, index);
             }
         }
@@ -320,9 +322,10 @@ impl Peer {
     }
 }
 
-fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) {
+/// Writes the report about a path, with as many ranges as fit. Returns true if all of them fit.
+pub(super) fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) -> bool {
     let log: &ReceiveLog = &path.log;
-    let Some(report) = log.report(now) else { return };
+    let Some(report) = log.report(now) else { return false };
     let arrivals = ReportCounters {
         path: path.id,
         received_at_us: report.received_at_us,
@@ -331,8 +334,7 @@ fn write_report(now: Instant, path: &Path, writer: &mut FrameWriter<'_>) {
         bytes_received: report.bytes_received,
         ce_received: report.ce_received,
     };
-    // Ranges that do not fit are repeated in the next report.
-    let _ = writer.write_report(&arrivals, log.ranges(), MAX_REPORT_RANGES);
+    writer.write_report(&arrivals, log.ranges(), MAX_REPORT_RANGES).is_ok_and(|ranges| ranges == log.ranges().count())
 }
 
 fn run_length(skips: &alloc::collections::VecDeque<(FlowId, FlowSeq)>, flow: FlowId, first: FlowSeq) -> u32 {

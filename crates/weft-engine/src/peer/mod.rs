@@ -204,6 +204,7 @@ impl Peer {
             self.ingress.openings.on_new_session(cx.now);
         }
         self.control.revocation_sync = RevocationSync::default();
+        self.session.takes_reports_with_data = cx.sessions.takes_reports_with_data(self.id);
         if let Some(transit) = &mut cx.vpns.transit {
             transit.loads.restart(self.id);
         }

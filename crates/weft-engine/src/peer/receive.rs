@@ -68,6 +68,11 @@ impl Peer {
                 of_loop = Some(marker);
                 Some(true)
             }
+            PacketType::DataWithReport => {
+                let Some(unit_at) = self.on_report_with_data(cx, received.buf, plaintext.clone()) else { return };
+                plaintext.start = unit_at;
+                Some(true)
+            }
             _ => Some(true),
         };
         let Some(eliciting) = eliciting else { return };

@@ -3,6 +3,7 @@
 //! Paths take turns. On each path control datagrams leave first. Data follows as pacer and window allow, in GSO
 //! batches. Each datagram is built and sealed in the send buffer, and recorded in the path's record of sent packets.
 
+use super::control::riding_report::ROOM;
 use super::{Context, Peer};
 use crate::api::Recovery;
 use crate::api::Transmit;
@@ -14,6 +15,7 @@ use crate::units::{Part, Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PathId, VpnId};
+use weft_wire::data_report::{self, LENGTH_LEN};
 use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
 use weft_wire::inner::{self, GRANULE, HeaderForm, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
@@ -139,6 +141,14 @@ impl Peer {
             if !batch.takes(datagram, unit.segment.tos, limit) {
                 break;
             }
+            // A batch has datagrams of one length, so a datagram with a report is alone.
+            let mut bytes = [0; ROOM];
+            let free =
+                if batch.count == 0 && carried.is_none() { self.paths[index].datagram_limit() - datagram } else { 0 };
+            let report = self.riding_report(now, index, free, &mut bytes);
+            if !report.is_empty() {
+                datagram += LENGTH_LEN + report.len();
+            }
             let room = batch.room(datagram, out)?;
             self.paths[index].queues.pop(lane);
             self.uncommit(lane, id);
@@ -146,7 +156,12 @@ impl Peer {
                 self.part_with_marker(now, index, id, carried.is_some());
             }
             let carried = carried.map(|marker| self.explain(now, index, datagram + overhead, marker));
-            let Some(number) = seal_unit(cx, self.id, path_id, (&unit, &compressed), carried.as_ref(), room) else {
+            let before = match &carried {
+                Some(marker) => Before::Marker(marker),
+                None if report.is_empty() => Before::Nothing,
+                None => Before::Report(report),
+            };
+            let Some(number) = seal_unit(cx, self.id, path_id, (&unit, &compressed), before, room) else {
                 // The unit's VPN was closed after scheduling, or the session has just ended.
                 self.abandon(cx.now, id, cx.pool);
                 self.recovery.units.release(id, cx.pool);
@@ -163,6 +178,10 @@ impl Peer {
             self.note_sent(now, index, number, datagram + overhead, sent);
             if sent.unit().is_none() {
                 self.recovery.units.release(id, cx.pool);
+            }
+            if !report.is_empty() {
+                self.on_report_rode(now, index);
+                break;
             }
         }
         if batch.count == 0 {
@@ -298,7 +317,14 @@ fn transmit(path: &Path, batch: &GsoBatch) -> Transmit {
     }
 }
 
-/// Builds and seals a unit's datagram in `out`, with its loop marker if given.
+/// What a datagram carries before its unit.
+enum Before<'a> {
+    Nothing,
+    Marker(&'a OfRun<Marker>),
+    Report(&'a [u8]),
+}
+
+/// Builds and seals a unit's datagram in `out`.
 ///
 /// Returns the packet number, or `None` if the datagram cannot be sealed.
 fn seal_unit(
@@ -306,15 +332,22 @@ fn seal_unit(
     peer: weft_units::PeerId,
     path: PathId,
     (unit, compressed): (&Unit, &Compressed),
-    carried: Option<&OfRun<Marker>>,
+    before: Before<'_>,
     out: &mut [u8],
 ) -> Option<u64> {
     let mut body = out.get_mut(HOP_HEADER_LEN..)?;
-    let mut packet_type = PacketType::Data;
-    if let Some(marker) = carried {
-        let at = marker.emit(body).ok()?;
-        (body, packet_type) = (body.get_mut(at..)?, PacketType::LoopData);
-    }
+    let packet_type = match before {
+        Before::Nothing => PacketType::Data,
+        Before::Marker(marker) => {
+            let at = marker.emit(body).ok()?;
+            body = body.get_mut(at..)?;
+            PacketType::LoopData
+        }
+        Before::Report(report) => {
+            body = data_report::emit(report, body).ok()?;
+            PacketType::DataWithReport
+        }
+    };
     InnerHeader { form: compressed.form, ..inner_header(unit) }.emit(body).ok()?;
     write_compressed(cx.pool, unit, compressed, body.get_mut(INNER_LEN..)?)?;
     cx.sessions.seal_in(peer, unit.segment.vpn, path, packet_type, out).ok()

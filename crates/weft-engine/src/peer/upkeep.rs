@@ -331,7 +331,10 @@ impl Peer {
             return outage.into_iter().chain(acks).min();
         }
         let urgency = self.urgency(now);
-        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now), urgency)).min();
+        let with_data = self.path_of_riding_reports();
+        let report = |index: usize| report_timer(&self.paths[index], with_data == Some(index));
+        let own = |path: &Path| own_timer(path, self.probe_at(path, now), urgency);
+        let paths = self.paths.iter().enumerate().filter_map(|(at, path)| sooner(report(at), own(path))).min();
         let waits = [
             self.inbound.hole_deadline(),
             self.inbound.joins.next_deadline(),
@@ -355,13 +358,11 @@ impl Peer {
     }
 }
 
-/// Returns the time at which a path next has timer work, including its report, or `None` if it has none.
+/// Returns the time at which the report about a path is due. If nothing may leave by the path, another one sends it.
 ///
-/// Its next probe is due at `probe_at`.
-fn path_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant> {
-    // If nothing may leave by this path, another path sends its report.
-    let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    sooner(report, own_timer(path, probe_at, urgency))
+/// It waits for data if it may leave `with_data`.
+fn report_timer(path: &Path, with_data: bool) -> Option<Instant> {
+    path.report_due(with_data).filter(|_| !planted::is(Fault::ReportTimerNotSet))
 }
 
 /// Returns the time of a path's next timer work other than its report, or `None` if its link is down or it is gone.

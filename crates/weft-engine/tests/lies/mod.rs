@@ -203,6 +203,19 @@ pub const DATA: &[Kind] = &[
             (PacketType::LoopData, bytes)
         },
     },
+    Kind {
+        name: "unit with a report",
+        make: |d| {
+            let largest = d.u32().into();
+            let arrivals = ReportCounters { received_at_us: d.u32(), held_us: d.n.into(), ..ReportCounters::default() };
+            let mut report = [0; 200];
+            let mut writer = FrameWriter::new(&mut report);
+            writer.write_report(&arrivals, [largest..=largest], 1).unwrap();
+            let len = writer.len();
+            let (_, unit) = unit(InnerHeader::packet(false, d.flow(), FlowSeq::new(d.n)), &udp(d, 1_300));
+            (PacketType::DataWithReport, [&[len as u8], &report[..len], &unit].concat())
+        },
+    },
     Kind { name: "part, noise", make: |d| (PacketType::DataPart, noise(d, 1_400)) },
     Kind { name: "data, noise", make: |d| (PacketType::Data, noise(d, 1_400)) },
 ];

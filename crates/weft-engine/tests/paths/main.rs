@@ -11,6 +11,7 @@ mod moved;
 mod outages;
 mod parts;
 mod redundant;
+mod reports;
 mod restarts;
 mod sensing;
 mod single;

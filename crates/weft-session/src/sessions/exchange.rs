@@ -339,6 +339,7 @@ impl Sessions {
                     remote_index: initiation.sender,
                     association: offer.wire.association,
                     peer_base: offer.base,
+                    version,
                 },
             )
             .map_err(|_| HandshakeError::BadCrypto)
@@ -422,6 +423,7 @@ impl Sessions {
                     remote_index: response.sender,
                     association: answer.wire.association,
                     peer_base: answer.base,
+                    version: answer.wire.version,
                 },
             )
             .map_err(|_| HandshakeError::BadCrypto)

@@ -5,6 +5,7 @@
 
 use super::Sessions;
 use crate::index::IndexTarget;
+use crate::payload::REPORTS_WITH_DATA;
 use weft_units::{PeerId, VpnId};
 
 /// Whether packets of a VPN can be sealed for a peer, and under which session key.
@@ -40,6 +41,13 @@ impl Sessions {
     pub fn sealing_key(&self, peer: PeerId, vpn: VpnId) -> Option<u32> {
         let keys = &self.peer(peer)?.keys;
         keys.get(keys.sending_slot(self.now, vpn)?).map(|key| key.local_index)
+    }
+
+    /// True if the peer accepts reports in datagrams with data, under the key that seals packets for it now.
+    pub fn takes_reports_with_data(&self, peer: PeerId) -> bool {
+        let keys = self.peer(peer).map(|peer| &peer.keys);
+        let key = keys.and_then(|keys| keys.get(keys.sending_slot(self.now, VpnId::DEFAULT)?));
+        key.is_some_and(|key| key.version >= REPORTS_WITH_DATA)
     }
 
     /// Returns this node's receiver index for `vpn`, and assigns it on first use.

@@ -51,15 +51,17 @@ impl Liar {
             let len = self.sessions.initiate(now, HUB, self.stamp, &mut out).ok()?;
             return Some(out[..len].to_vec());
         }
-        let packet_type = match self.rng.below(8) {
+        let packet_type = match self.rng.below(9) {
             0..4 => PacketType::Control,
             4..6 => PacketType::Data,
             6 => PacketType::DataPart,
+            7 => PacketType::DataWithReport,
             _ => PacketType::LoopData,
         };
         let plaintext = match packet_type {
             PacketType::Control => self.frames(),
             PacketType::Data => self.unit(),
+            PacketType::DataWithReport => self.unit_with_frames(),
             _ => self.bytes(MOST),
         };
         let mut datagram = [&[0; HOP_HEADER_LEN], plaintext.as_slice(), &[0; TAG_LEN]].concat();
@@ -91,6 +93,14 @@ impl Liar {
         let mut unit = vec![0; INNER_LEN];
         let _ = header.emit(&mut unit);
         [unit, packet].concat()
+    }
+
+    /// Returns a unit after frames of any kind, of which a node accepts only a report.
+    fn unit_with_frames(&mut self) -> Vec<u8> {
+        let mut frames = self.frames();
+        frames.truncate(u8::MAX.into());
+        let len = if self.rng.chance(0.9) { frames.len() as u8 } else { self.rng.next_u64() as u8 };
+        [vec![len], frames, self.unit()].concat()
     }
 
     /// Returns well-formed frames of any kind, and sometimes random bytes after them.

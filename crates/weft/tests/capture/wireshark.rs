@@ -167,8 +167,13 @@ fn relayed(within: &[u8]) -> Vec<u8> {
 
 /// Returns a datagram of each kind, as the codecs write it.
 fn each_kind() -> Vec<Vec<u8>> {
-    let sealed =
-        [(PacketType::Data, 6), (PacketType::Control, 1), (PacketType::LoopData, 28), (PacketType::DataPart, 7)];
+    let sealed = [
+        (PacketType::Data, 6),
+        (PacketType::Control, 1),
+        (PacketType::LoopData, 28),
+        (PacketType::DataPart, 7),
+        (PacketType::DataWithReport, 20),
+    ];
     let sealed = sealed.iter().zip(0..).map(|((kind, len), path)| hop(*kind, path, 100 + u32::from(path), len + 20));
     let relayed = relayed(&hop(PacketType::Data, 5, 500, 80));
     handshakes().into_iter().chain(sealed).chain([relayed]).collect()
@@ -204,6 +209,7 @@ fn each_kind_of_datagram_has_its_fields() {
             format!("5  {index} 1 101   "),
             format!("7  {index} 2 102   "),
             format!("8  {index} 3 103   "),
+            format!("9  {index} 4 104   "),
             format!("6,4  {index},{index} 5 77,500  1 "),
             format!("{}  {} {} {long}   ", ten("4"), ten(index), ten("2")),
         ]
@@ -236,7 +242,7 @@ fn frames_of_a_tcp_carrier_are_read_across_segments() {
     let all =
         |at: usize| lines.iter().map(|line| line[at].clone()).filter(|of| !of.is_empty()).collect::<Vec<_>>().join(",");
     assert_eq!(all(0), "1");
-    assert_eq!(all(2), "1,1,2,3,4,5,7,8,6,4");
+    assert_eq!(all(2), "1,1,2,3,4,5,7,8,9,6,4");
     let lengths: Vec<String> = each_kind().iter().map(|datagram| datagram.len().to_string()).collect();
     assert_eq!((all(1), all(3)), (lengths.join(","), String::new()));
 }
@@ -250,7 +256,7 @@ fn hostile() -> impl Strategy<Value = (Vec<u8>, usize)> {
         changes.iter().for_each(|(at, byte)| *at.get_mut(&mut datagram) = *byte);
         datagram
     });
-    let random = (0x11..0x19u8, prop::collection::vec(any::<u8>(), 0..200))
+    let random = (0x11..0x1au8, prop::collection::vec(any::<u8>(), 0..200))
         .prop_map(|(first, rest)| [vec![first], rest].concat());
     let long = (1_400..9_000usize, any::<u32>()).prop_map(|(len, number)| hop(PacketType::Data, 1, number, len));
     (prop_oneof![6 => changed, 3 => random, 1 => long], prop_oneof![0..60usize, Just(usize::MAX)])

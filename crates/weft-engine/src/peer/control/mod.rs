@@ -3,6 +3,7 @@
 pub mod mail;
 pub mod probes;
 pub mod revocation_sync;
+pub mod riding_report;
 mod send_revocations;
 pub mod watch;
 
@@ -62,6 +63,8 @@ pub struct SessionTimes {
     ///
     /// Set only while a routing protocol watches the peer.
     pub probe_pace: Option<Duration>,
+    /// True if the peer accepts reports in datagrams with data.
+    pub takes_reports_with_data: bool,
     /// True if a relayed route begins with this peer. Other peers may then be reachable only while this peer answers.
     pub is_first_relay: bool,
 }
@@ -79,6 +82,7 @@ impl SessionTimes {
             busy_at: now,
             watch,
             probe_pace: None,
+            takes_reports_with_data: false,
             is_first_relay: false,
         }
     }
