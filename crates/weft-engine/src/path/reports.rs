@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, Rate};
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// Assumed size of a report, in IP bytes. It has a few ranges of packet numbers.
 const REPORT_BYTES: u64 = 150;
-/// Divisor of a path's capacity: reports take at most 1/4 of it.
+/// Divisor of the capacity that limits reports: they take at most a quarter of it.
 ///
 /// *Tuned*: 1/10 delays retransmissions on links below 2 Mbit/s.
 const REPORTS_PART: Tuned<u32> = Tuned::new(Constant::ReportsPart, 4);
@@ -21,16 +21,19 @@ impl Path {
     /// Returns the time of the next report on datagrams received on this path, or `None` if no report is due.
     ///
     /// If the capacity of the reverse direction is known, reports take at most a part of it. Otherwise they would
-    /// displace the acknowledgements of flows. If the report may leave `with_data`, it waits for the data that waits on
-    /// the path, for the time of one full packet.
-    pub fn report_due(&self, with_data: bool) -> Option<Instant> {
+    /// displace the acknowledgements of flows.
+    ///
+    /// `rides` tells whether the report may leave with data. It then waits for the data that waits on the path, at most
+    /// for the time of one full packet.
+    pub fn report_due(&self, rides: impl FnOnce() -> bool) -> Option<Instant> {
         let least = |capacity: Rate| {
             Rate::from_bps(capacity.bps() / u64::from(REPORTS_PART.get())).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)
         };
         let due = self.log.report_due(REPORT_INTERVAL, || self.rate.capacity().map(least).unwrap_or_default())?;
-        let waits = with_data && self.is_usable() && !self.queues.is_empty() && !self.log.is_pressing();
-        let packet_time = self.rate.expected().time_for(FULL_PACKET_BYTES as u64).min(REPORTS_APART_MAX);
-        Some(if waits { due + packet_time } else { due })
+        if self.queues.is_empty() || self.log.is_pressing() || !self.is_usable() || !rides() {
+            return Some(due);
+        }
+        Some(due + self.rate.expected().time_for(FULL_PACKET_BYTES as u64).min(REPORTS_APART_MAX))
     }
 
     /// True if the report about this path may leave with data now.

@@ -287,9 +287,8 @@ impl Peer {
 
     /// Chooses the paths by which the reports that are due now leave.
     pub(super) fn schedule_reports(&mut self, now: Instant) {
-        let with_data = self.path_of_riding_reports();
         for index in 0..self.paths.len() {
-            if self.paths[index].report_due(with_data == Some(index)).is_some_and(|due| due <= now) {
+            if self.paths[index].report_due(|| self.reports_ride(index)).is_some_and(|due| due <= now) {
                 self.schedule_report(now, index);
             }
         }

@@ -142,9 +142,9 @@ impl Peer {
                 break;
             }
             // A batch has datagrams of one length, so a datagram with a report is alone.
-            let mut bytes = [0; ROOM];
-            let free =
-                if batch.count == 0 && carried.is_none() { self.paths[index].datagram_limit() - datagram } else { 0 };
+            let may_carry = batch.count == 0 && carried.is_none();
+            let most = if may_carry { self.paths[index].datagram_limit().min(out.len()) } else { 0 };
+            let (mut bytes, free) = ([0; ROOM], most.saturating_sub(datagram));
             let report = self.riding_report(now, index, free, &mut bytes);
             if !report.is_empty() {
                 datagram += LENGTH_LEN + report.len();

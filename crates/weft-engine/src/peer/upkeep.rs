@@ -331,10 +331,9 @@ impl Peer {
             return outage.into_iter().chain(acks).min();
         }
         let urgency = self.urgency(now);
-        let with_data = self.path_of_riding_reports();
-        let report = |index: usize| report_timer(&self.paths[index], with_data == Some(index));
         let own = |path: &Path| own_timer(path, self.probe_at(path, now), urgency);
-        let paths = self.paths.iter().enumerate().filter_map(|(at, path)| sooner(report(at), own(path))).min();
+        let timer = |(index, path)| sooner(self.report_timer(index), own(path));
+        let paths = self.paths.iter().enumerate().filter_map(timer).min();
         let waits = [
             self.inbound.hole_deadline(),
             self.inbound.joins.next_deadline(),
@@ -348,6 +347,12 @@ impl Peer {
         waits.into_iter().flatten().chain(paths).min()
     }
 
+    /// Returns the time at which the report about a path is due. If nothing may leave by the path, another one sends it.
+    fn report_timer(&self, index: usize) -> Option<Instant> {
+        let due = self.paths[index].report_due(|| self.reports_ride(index));
+        due.filter(|_| !planted::is(Fault::ReportTimerNotSet))
+    }
+
     /// Returns the time at which this node next has something to send to the peer.
     fn next_send(&self, now: Instant) -> Option<Instant> {
         if !self.is_established() {
@@ -356,13 +361,6 @@ impl Peer {
         let paths = self.paths.iter().filter_map(|path| path_send(path, now));
         paths.chain(self.held_back_until(now)).min()
     }
-}
-
-/// Returns the time at which the report about a path is due. If nothing may leave by the path, another one sends it.
-///
-/// It waits for data if it may leave `with_data`.
-fn report_timer(path: &Path, with_data: bool) -> Option<Instant> {
-    path.report_due(with_data).filter(|_| !planted::is(Fault::ReportTimerNotSet))
 }
 
 /// Returns the time of a path's next timer work other than its report, or `None` if its link is down or it is gone.

@@ -8,7 +8,7 @@ use weft_wire::hop::PacketType;
 const DOWNLOAD: u16 = 5_000;
 const ANSWERS: u16 = 6_000;
 
-/// Number of datagrams of one node that arrived, and their bytes without IP and UDP headers.
+/// Number of datagrams of each kind that arrived at a node.
 #[derive(Default, Debug)]
 struct Arrived {
     data: u64,

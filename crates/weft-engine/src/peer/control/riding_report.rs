@@ -13,17 +13,17 @@ use weft_wire::frame::{Frame, FrameWriter, Frames};
 pub const ROOM: usize = 64;
 
 impl Peer {
-    /// Returns the index of the path whose reports may leave with data, or `None` if the peer has an older version.
+    /// True if the reports about a path may leave with data.
     ///
-    /// It is the fastest path. Reports about other paths leave by two paths, so they would save nothing.
-    pub(crate) fn path_of_riding_reports(&self) -> Option<usize> {
-        if self.session.takes_reports_with_data { self.fastest_path() } else { None }
+    /// The peer must know such datagrams, and the path must be the fastest one. A report about another path leaves by
+    /// the fastest path as well, so it would save nothing.
+    pub(crate) fn reports_ride(&self, index: usize) -> bool {
+        self.session.takes_reports_with_data && self.fastest_path() == Some(index)
     }
 
     /// Writes the report about a path that is to leave with a unit by that path. The unit's datagram has `free` bytes.
     ///
-    /// Returns no bytes if nothing waits for a report, if the whole report does not fit, or if the peer has an older
-    /// version.
+    /// Returns no bytes if nothing waits for a report, if the whole report does not fit, or if reports do not ride.
     pub(crate) fn riding_report<'a>(
         &self,
         now: Instant,
@@ -32,7 +32,7 @@ impl Peer {
         out: &'a mut [u8; ROOM],
     ) -> &'a [u8] {
         let may_ride = |path: &&Path| free > data_report::LENGTH_LEN && path.report_may_ride(now);
-        let path = self.paths.get(index).filter(may_ride).filter(|_| self.path_of_riding_reports() == Some(index));
+        let path = self.paths.get(index).filter(may_ride).filter(|_| self.reports_ride(index));
         let Some(path) = path else { return &[] };
         let mut writer = FrameWriter::new(&mut out[..(free - data_report::LENGTH_LEN).min(ROOM)]);
         let is_whole = write_report(now, path, &mut writer);
