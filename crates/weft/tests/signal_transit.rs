@@ -130,10 +130,11 @@ fn inside() {
         "of {most} Mbit/s {much} granted beside {little}\n{}",
         log(&dir)
     );
-    for node in &NODES[..4] {
-        let guaranteed = guaranteed(&dir, node);
-        assert!((guaranteed - much - little).abs() < 0.05, "{node} keeps {guaranteed} Mbit/s\n{}", log(&dir));
-    }
+    // The grant follows the narrow link's measured capacity, so it may change between two readings.
+    wait_for("the same rate at each node", &dir, || {
+        let granted = [LITTLE, MUCH].map(|port| granted(&dir, port).unwrap_or(0.0)).iter().sum::<f64>();
+        granted > 1.0 && NODES[..4].iter().all(|node| (guaranteed(&dir, node) - granted).abs() < 0.05)
+    });
     assert!(forged.join().unwrap() > 50);
     assert!(status(&dir, "n1")["signal"]["forged_tags"].as_u64() > Some(50), "{}", status(&dir, "n1")["signal"]);
     [much_flow, little_flow].into_iter().chain(answers).for_each(|thread| thread.join().unwrap());
