@@ -53,7 +53,7 @@ fn world(flows: u32) -> World {
     let table =
         TableConfig { flows, flows_per_user: flows, idle, new_flows_per_second: None, ..TableConfig::default() };
     let router = RouterConfig { table, ..RouterConfig::default() };
-    let config = FlowsConfig { own_name: "n0".into(), router, reservable: 0.5 };
+    let config = FlowsConfig { own_name: "n0".into(), router, port: PortSettings::reserving(0.5) };
     world.nodes[0].set_flows(world.now, Some(config)).unwrap();
     world.run_for(Duration::from_secs(2));
     world

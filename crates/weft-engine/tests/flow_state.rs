@@ -26,6 +26,11 @@ fn host(node: usize, number: u8) -> Ipv4Addr {
 
 /// Returns two nodes with a network behind each, and flow state on both.
 fn world(links: &[Direction], rules: Vec<FlowRule>, reservable: f64) -> World {
+    world_with(links, rules, PortSettings::reserving(reservable))
+}
+
+/// As [`world`], with these settings of the ports.
+fn world_with(links: &[Direction], rules: Vec<FlowRule>, port: PortSettings) -> World {
     let configs = [0, 1].map(|node| {
         let mut config = config(node, links.len(), &Policy::default(), 1);
         config.peers[0].prefixes.push(Prefix { address: host(1 - node, 0).into(), length: 16 });
@@ -35,7 +40,7 @@ fn world(links: &[Direction], rules: Vec<FlowRule>, reservable: f64) -> World {
     let table = TableConfig { flows: 4_096, users: 256, idle: Duration::from_secs(5), ..TableConfig::default() };
     for node in 0..2 {
         let router = RouterConfig { rules: FlowRules::new(rules.clone()), table, ..RouterConfig::default() };
-        let config = FlowsConfig { own_name: format!("n{node}"), router, reservable };
+        let config = FlowsConfig { own_name: format!("n{node}"), router, port };
         world.nodes[node].set_flows(world.now, Some(config)).unwrap();
     }
     world.run_for(Duration::from_secs(1));
@@ -101,6 +106,31 @@ fn run(world: &mut World, users: &[u16], calls: u16, seconds: u64) -> (BTreeMap<
     (arrived, delays, sent)
 }
 
+/// A port uses its share of a link, whatever the link and the share, also after the link's rate rose or fell.
+#[test]
+fn a_port_keeps_to_its_target_use() {
+    let mut rng = Rng::new(11);
+    for _ in 0..draws(24) {
+        let (mbps, delay_ms, share) = (5 + rng.below(40), 2 + rng.below(60), 0.5 + 0.47 * rng.unit());
+        let port = PortSettings { reservable: 0.5, target_use: Some(share) };
+        let mut world = world_with(&[direction(mbps, delay_ms, 0.0)], Vec::new(), port);
+        let users = vec![4 + rng.below(4) as u16; 16];
+        let change = 0.6 + rng.unit();
+        for factor in [1.0, change] {
+            let rate = Rate::from_bps((mbps as f64 * factor * 1e6) as u64);
+            world.set(0, 0, |link| link.rate = rate);
+            run(&mut world, &users, 0, 3);
+            let before = world.sent_bytes(0, 0);
+            run(&mut world, &users, 0, 4);
+            let used = (world.sent_bytes(0, 0) - before) as f64 / rate.bytes_in(Duration::from_secs(4)) as f64;
+            println!("{mbps} Mbit/s, {delay_ms} ms, times {factor:.2}: {used:.3} of {share:.3}");
+            // For a sixth of the time and a little longer, the port uses all that the path carries.
+            let most = share + 0.3 * (1.0 - share) + 0.02;
+            assert!((share - 0.02..most).contains(&used), "{mbps} Mbit/s, {delay_ms} ms: {used} of {share} to {most}");
+        }
+    }
+}
+
 /// Returns all flows and users of a node.
 fn listed(world: &World, node: usize) -> (Vec<FlowView>, Vec<UserView>) {
     let mut listing = FlowListing::new(1_000);
@@ -148,7 +178,7 @@ fn no_more_is_guaranteed_than_was_shown_and_the_higher_precedence_goes_first() {
     high.matches.from_ports = Some(12_000..=12_999);
     let rules = FlowRules::new(vec![high, low]);
     let router = RouterConfig { rules, table: TableConfig::default(), ..RouterConfig::default() };
-    let config = FlowsConfig { own_name: "n0".into(), router, reservable: 0.5 };
+    let config = FlowsConfig { own_name: "n0".into(), router, port: PortSettings::reserving(0.5) };
     world.nodes[0].set_flows(world.now, Some(config)).unwrap();
     run(&mut world, &[20, 20], 0, 3);
     run(&mut world, &[20, 20], 40, 4);
@@ -300,7 +330,7 @@ fn keep_calls(world: &mut World, node: usize, reservable: Option<f64>) {
         let rules = FlowRules::new(vec![voice_rule(None)]);
         let table = TableConfig { flows: 4_096, users: 256, ..TableConfig::default() };
         let router = RouterConfig { rules, table, ..RouterConfig::default() };
-        FlowsConfig { own_name: format!("n{node}"), router, reservable }
+        FlowsConfig { own_name: format!("n{node}"), router, port: PortSettings::reserving(reservable) }
     });
     world.nodes[node].set_flows(world.now, config).unwrap();
 }

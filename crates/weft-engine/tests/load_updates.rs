@@ -68,7 +68,7 @@ fn diamond(reports: &[usize], mbps: u64) -> Mesh {
     for node in reports {
         let table = TableConfig { flows: 4_096, ..TableConfig::default() };
         let router = RouterConfig { table, ..RouterConfig::default() };
-        let config = FlowsConfig { own_name: format!("n{node}"), router, reservable: 0.5 };
+        let config = FlowsConfig { own_name: format!("n{node}"), router, port: PortSettings::reserving(0.5) };
         mesh.nodes[*node].set_flows(now, Some(config)).unwrap();
     }
     mesh.written = Some(Vec::new());

@@ -77,6 +77,11 @@ fn a_packet_costs_no_allocation() {
         };
         port.set_flow(FlowId(flow), u32::from(flow % 23), 1 + u32::from(flow % 3), &treatment);
     }
+    // The port reserves memory for all the packets that it may hold when it first holds as many.
+    for n in 0..3_100 {
+        let arrival = Arrival { flow: FlowId(rng.below(200) as u16), bytes: 40, ecn_capable: false };
+        port.enqueue(Instant::ZERO, arrival, n, &mut |_| ());
+    }
     run(&mut port, &mut rng, 0, 60_000);
     let before = COUNT.get();
     run(&mut port, &mut rng, 60_000, 200_000);

@@ -1,7 +1,7 @@
 //! Scenarios of flow state between two nodes: users share a port equally, whatever the number of their connections.
 
 use std::collections::BTreeSet;
-use weft_engine::FlowsConfig;
+use weft_engine::{FlowsConfig, PortSettings};
 use weft_flows::router::RouterConfig;
 use weft_scenario::{App, Capacity, Flow, Scenario, Variant, VariantResult};
 use weft_units::{Duration, Rate, Rng};
@@ -35,7 +35,11 @@ fn connect(scenario: &mut Scenario, connections: &[usize]) {
 /// Runs the scenario once. A variant without a `weft` table has no flow state.
 fn play(scenario: &Scenario) -> Vec<VariantResult> {
     let settings = |variant: &Variant| {
-        let flows = FlowsConfig { own_name: String::new(), router: RouterConfig::default(), reservable: 0.75 };
+        let flows = FlowsConfig {
+            own_name: String::new(),
+            router: RouterConfig::default(),
+            port: PortSettings::reserving(0.75),
+        };
         Ok(EngineSettings { flows: Some(flows).filter(|_| !variant.weft.is_empty()), ..EngineSettings::default() })
     };
     let options = PairOptions { repeat: Some(1), threads: 2, ..PairOptions::default() };

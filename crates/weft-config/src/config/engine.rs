@@ -3,8 +3,8 @@
 use super::read::At;
 use super::{Config, TcpFallback};
 use weft_engine::{
-    Alternate, FlowsConfig, LinkConfig, MemberConfig, OverlayConfig, PeerConfig, Prefix, SignalConfig, TransitConfig,
-    VpnConfig,
+    Alternate, FlowsConfig, LinkConfig, MemberConfig, OverlayConfig, PeerConfig, PortSettings, Prefix, SignalConfig,
+    TransitConfig, VpnConfig,
 };
 use weft_units::VpnId;
 
@@ -68,7 +68,7 @@ impl Config {
         flows.is_present().then(|| FlowsConfig {
             own_name: own_name.to_owned(),
             router: flows.router(&self.vpns),
-            reservable,
+            port: PortSettings { reservable, target_use: flows.router.target_use },
         })
     }
 

@@ -145,12 +145,12 @@ fn rule(mut section: Section<'_, '_>, report: &Report) -> Option<SignalledFlows>
 }
 
 /// Parses a percentage such as `50 %` into a fraction from 0 to 1.
-fn percent(text: &str) -> Result<f64, &'static str> {
+pub(super) fn percent(text: &str) -> Result<f64, &'static str> {
     let number = text.trim().strip_suffix('%').ok_or("write a share in %")?;
     let percent: f64 = number.trim().parse().map_err(|_| "expected a number before the %")?;
     match percent {
         0.0..=100.0 => Ok(percent / 100.0),
-        _ => Err("`reservable` must be from 0 % to 100 % of the rate of the paths"),
+        _ => Err("a share is from 0 % to 100 %"),
     }
 }
 

@@ -14,8 +14,26 @@ pub struct FlowsConfig {
     pub own_name: String,
     /// Classes, rules, users, and the size of the flow table.
     pub router: RouterConfig,
-    /// Fraction of the measured capacity of the paths to a peer that may be guaranteed to flows, 0 to 1.
+    /// Settings of the port toward each peer.
+    pub port: PortSettings,
+}
+
+/// Settings of the port toward each peer. Fractions are from 0 to 1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PortSettings {
+    /// Fraction of the measured capacity of the paths that may be guaranteed to flows.
     pub reservable: f64,
+    /// Fraction of the measured capacity of the paths that the port uses at most, or `None` to use what they carry.
+    ///
+    /// From time to time the port uses all that the paths carry, because an increase would otherwise never be found.
+    pub target_use: Option<f64>,
+}
+
+impl PortSettings {
+    /// Returns settings with this fraction that may be guaranteed. The port uses all that the paths carry.
+    pub fn reserving(reservable: f64) -> PortSettings {
+        PortSettings { reservable, target_use: None }
+    }
 }
 
 /// A flow as `weft qos` shows it.

@@ -32,7 +32,7 @@ pub use drill::{DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget, Pee
 pub use event::{Command, CommandError, Event, PathState, VpnChange};
 pub use explain::{Explanation, FlowPattern, KnownFlow, Match, PathReason};
 pub use facts::{SessionFacts, Shown, Stranger, Tried};
-pub use flows::{FlowTotals, FlowView, FlowsConfig, PortView, UserView};
+pub use flows::{FlowTotals, FlowView, FlowsConfig, PortSettings, PortView, UserView};
 pub use interface::{LinkEvent, Received, Transmit, Unreachable};
 pub use outside::{Clash, Outside};
 pub use overlay::{

@@ -101,8 +101,8 @@ impl Engine {
             Some(slot) => *slot = peer,
             None => self.peers.push(peer),
         }
-        if let Some(reservable) = self.hosts.reservable {
-            self.with_peer(now, id.0.into(), |p, cx| p.set_port(cx, Some(reservable)));
+        if let Some(port) = self.hosts.port {
+            self.with_peer(now, id.0.into(), |p, cx| p.set_port(cx, Some(port)));
         }
         self.refresh_access(id);
     }

@@ -40,9 +40,9 @@ impl Engine {
     /// Starts, changes or stops (`None`) the flow-state router.
     pub fn set_flows(&mut self, now: Instant, config: Option<FlowsConfig>) -> Result<(), Vec<RuleFault>> {
         let flows = &mut self.hosts.flows;
-        let Some(FlowsConfig { own_name, router, reservable }) = config else {
+        let Some(FlowsConfig { own_name, router, port }) = config else {
             flows.router = None;
-            self.hosts.reservable = None;
+            self.hosts.port = None;
             for index in 0..self.peers.len() {
                 self.with_peer(now, index, |p, cx| p.set_port(cx, None));
             }
@@ -54,9 +54,9 @@ impl Engine {
         }
         flows.set_names(&own_name, self.peers.iter().map(|peer| peer.config.name.clone()));
         for index in 0..self.peers.len() {
-            self.with_peer(now, index, |p, cx| p.set_port(cx, Some(reservable)));
+            self.with_peer(now, index, |p, cx| p.set_port(cx, Some(port)));
         }
-        self.hosts.reservable = Some(reservable);
+        self.hosts.port = Some(port);
         Ok(())
     }
 

@@ -36,8 +36,8 @@ mod wrap;
 
 use crate::access::HostAccess;
 use crate::api::{
-    Command, CommandError, ConfigError, EngineConfig, Event, LinkConfig, LinkEvent, PeerConfig, Received, SignalConfig,
-    Transmit, VpnChange, VpnConfig, VpnError, Weights,
+    Command, CommandError, ConfigError, EngineConfig, Event, LinkConfig, LinkEvent, PeerConfig, PortSettings, Received,
+    SignalConfig, Transmit, VpnChange, VpnConfig, VpnError, Weights,
 };
 use crate::flows::Flowing;
 use crate::hold_down::HoldDown;
@@ -96,7 +96,7 @@ struct HostSide {
     /// The rules of access to the hosts behind this node.
     access: HostAccess,
     /// Fraction of the rate of the paths to a peer that may be guaranteed, 0 to 1. `None` if no flow state is kept.
-    reservable: Option<f64>,
+    port: Option<PortSettings>,
 }
 
 /// State of the exchange with other nodes: the datagrams that this node receives and sends.
@@ -177,7 +177,7 @@ impl Engine {
                 no_buffer_packets: 0,
                 access: HostAccess::default(),
                 flows: Flowing::new(rng.split(u64::from(u32::MAX) + 1).next_u64()),
-                reservable: None,
+                port: None,
             },
             rng,
             wire: WireSide::default(),

@@ -41,7 +41,7 @@ pub use receive::Datagram;
 pub use snapshot::FLOWS_SHOWN;
 
 use crate::access::HostAccess;
-use crate::api::{Event, PeerConfig, PeerQueue, Schedule, WrrOrder};
+use crate::api::{Event, PeerConfig, PeerQueue, PortSettings, Schedule, WrrOrder};
 use crate::flows::Flowing;
 use crate::links::Links;
 use crate::path::Path;
@@ -331,14 +331,12 @@ impl Peer {
         self.ingress.queue_target = Duration::ZERO;
     }
 
-    /// Installs a port with flow state in front of the paths, or removes it if `reservable` is `None`.
-    ///
-    /// `reservable` is the fraction of the paths' measured capacity that may be guaranteed to flows, 0…1.
-    pub fn set_port(&mut self, cx: &mut Context<'_>, reservable: Option<f64>) {
+    /// Installs a port with flow state in front of the paths, or removes it if `settings` is `None`.
+    pub fn set_port(&mut self, cx: &mut Context<'_>, settings: Option<PortSettings>) {
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
-        match (reservable, &mut self.ingress.port) {
-            (Some(reservable), Some(port)) => return port.set_reservable(reservable),
-            (Some(reservable), None) => self.ingress.port = Some(PortSide::new(reservable)),
+        match (settings, &mut self.ingress.port) {
+            (Some(settings), Some(port)) => return port.settings = settings,
+            (Some(settings), None) => self.ingress.port = Some(PortSide::new(settings)),
             (None, None) => return,
             (None, Some(_)) => self.ingress.port = None,
         }

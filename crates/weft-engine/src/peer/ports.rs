@@ -1,6 +1,7 @@
 //! The port to the peer: the grant of each flow, and the rate that the paths to the peer can guarantee.
 
 use super::{Context, Peer};
+use crate::api::PortSettings;
 use crate::flows::{Seen, route_of};
 use crate::path::Path;
 use crate::units::Origin;
@@ -8,7 +9,7 @@ use alloc::vec::Vec;
 use weft_flows::FlowClass;
 use weft_flows::admission::CapacityQuantile;
 use weft_flows::load::{LOAD_CLASSES, LOAD_INTERVAL, PortReading, TransitLoad};
-use weft_flows::port::DEFAULT_TARGET_USE;
+use weft_flows::port::{DEFAULT_TARGET_USE, TargetUse};
 use weft_flows::table::{FlowRef, PathSeen};
 use weft_units::{Duration, FlowId, Instant, PathId, PathTier, Rate};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
@@ -45,18 +46,16 @@ pub struct PortSide {
     told: Vec<Told>,
     shown: CapacityQuantile,
     next_look: Instant,
-    reservable: f64,
+    /// What the configuration sets for each port.
+    pub settings: PortSettings,
+    target_use: TargetUse,
 }
 
 impl PortSide {
-    pub fn new(reservable: f64) -> PortSide {
+    pub fn new(settings: PortSettings) -> PortSide {
         let most = (JUDGED_OVER.as_millis() / LOAD_INTERVAL.as_millis()) as usize;
         let shown = CapacityQuantile::new(JUDGED_OVER, most, QUANTILE);
-        PortSide { told: Vec::new(), shown, next_look: Instant::ZERO, reservable }
-    }
-
-    pub fn set_reservable(&mut self, reservable: f64) {
-        self.reservable = reservable;
+        PortSide { told: Vec::new(), shown, next_look: Instant::ZERO, settings, target_use: TargetUse::default() }
     }
 
     /// Returns the largest variation of the one-way delay that a flow tolerates. `None`: its class sets no limit.
@@ -113,22 +112,30 @@ impl Peer {
             return;
         }
         let bundle = self.bundle(now);
-        self.ingress.queue.end_load_interval(now, bundle.carried);
+        let capacity = self.knows_capacities().then_some(bundle.carried);
         let Some(port) = &mut self.ingress.port else { return };
+        let share = port.settings.target_use;
+        let pace = share.and_then(|share| port.target_use.pace(now, share, capacity, bundle.round_trip));
+        self.ingress.queue.end_load_interval(now, bundle.carried, pace);
         port.next_look = now + LOAD_INTERVAL;
         port.shown.push(now, bundle.carried);
-        let reservable = port.shown.value(now).unwrap_or_default().scaled(port.reservable);
+        let reservable = port.shown.value(now).unwrap_or_default().scaled(port.settings.reservable);
         cx.flows.set_reservable(route_of(self.id), reservable);
         self.measure_transit(cx, bundle.carried);
         self.follow_promises(cx);
+    }
+
+    /// True if paths carry bulk, and a queue has shown the capacity of each of them.
+    fn knows_capacities(&self) -> bool {
+        let mut paths = self.carrying_paths().peekable();
+        paths.peek().is_some() && paths.all(|path| path.rate.capacity().is_some())
     }
 
     /// Passes the port's load to transit, which tells it to the peers whose packets leave by this port.
     fn measure_transit(&self, cx: &mut Context<'_>, carried: Rate) {
         let Some((transit, port)) = cx.vpns.transit.as_mut().zip(self.ingress.queue.port()) else { return };
         let (load, route, admission) = (port.load(), route_of(self.id), &cx.flows.admission);
-        let mut paths = self.carrying_paths().peekable();
-        let is_known = paths.peek().is_some() && paths.all(|path| path.rate.capacity().is_some());
+        let is_known = self.knows_capacities();
         let left = admission.capacity(route).bps().saturating_sub(admission.granted(route).bps());
         let classes = cx.flows.router.as_deref().map(|router| router.classes());
         let asks = |class: &FlowClass| class.treatment.guaranteed > Rate::ZERO;

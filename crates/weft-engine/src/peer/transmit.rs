@@ -173,7 +173,7 @@ impl Peer {
                 let packet = unit.segment.shape.header_len() + unit.segment.payload_len();
                 self.paths[index].overhead.on_sent(packet, datagram + overhead);
             }
-            self.paths[index].limited = !self.paths[index].queues.is_empty() || self.ingress.queue.is_ready();
+            self.paths[index].limited = self.is_limiting(index);
             let sent = self.sent(Sent::Unit(id), unit.segment.vpn, datagram + overhead);
             self.note_sent(now, index, number, datagram + overhead, sent);
             if sent.unit().is_none() {
@@ -252,8 +252,7 @@ impl Peer {
                 if sent.unit().is_some() {
                     self.recovery.units.retain(id);
                 }
-                let path = &mut self.paths[index];
-                path.limited = !path.queues.is_empty() || self.ingress.queue.is_ready() || part.end < missing.end;
+                self.paths[index].limited = self.is_limiting(index) || part.end < missing.end;
                 self.note_sent(cx.now, index, number, datagram + overhead, sent);
             }
         }
@@ -278,6 +277,14 @@ impl Peer {
     /// Returns the entry for the record of sent packets: the unit if lost units are retransmitted, else only a size.
     fn sent(&self, sent: Sent, vpn: VpnId, ip_bytes: usize) -> Sent {
         if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16, vpn) }
+    }
+
+    /// True if units wait for the path to take them, so that the path limits the delivery rate.
+    ///
+    /// A port that has used up its rate limits it instead.
+    fn is_limiting(&self, index: usize) -> bool {
+        let queue = &self.ingress.queue;
+        !queue.is_paced() && (!self.paths[index].queues.is_empty() || queue.is_ready())
     }
 
     fn note_sent(&mut self, now: Instant, index: usize, number: u64, ip_bytes: usize, sent: Sent) {

@@ -8,6 +8,7 @@ use super::{Context, Peer};
 use crate::api::{PathState, Weights};
 use crate::path::{Path, Sent, Urgency};
 use core::net::SocketAddr;
+use weft_flows::port::Port;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, Rate};
 
@@ -310,10 +311,11 @@ impl Peer {
 
     /// Returns the time at which the scheduler must choose a path again, or `None` if no unit waits for its choice.
     ///
-    /// It chooses again when the next path is ready, or after [`HOLD_AGAIN`].
+    /// It chooses again when the next path is ready, or after [`HOLD_AGAIN`]. While the port has used up its rate, it
+    /// chooses again when the port may send.
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         if !self.ingress.queue.is_ready() {
-            return None;
+            return self.ingress.queue.port().and_then(Port::held_until);
         }
         let again = now + HOLD_AGAIN;
         self.usable_paths().map(|p| p.pacer.ready_at()).map(|at| if at > now { at.min(again) } else { again }).min()

@@ -13,17 +13,17 @@ const COST_BITS: u32 = 24;
 
 /// The time that a byte takes at a rate.
 #[derive(Clone, Copy, Debug)]
-struct ByteTime {
+pub(super) struct ByteTime {
     nanos_q24: u64,
 }
 
 impl ByteTime {
-    fn at(rate: Rate) -> ByteTime {
+    pub(super) fn at(rate: Rate) -> ByteTime {
         let bps = u128::from(rate.bps().max(1));
         ByteTime { nanos_q24: ((8_000_000_000_u128 << COST_BITS) / bps).min(u64::MAX.into()) as u64 }
     }
 
-    fn of(self, bytes: u32) -> Duration {
+    pub(super) fn of(self, bytes: u32) -> Duration {
         let nanos = (u128::from(self.nanos_q24) * u128::from(bytes)) >> COST_BITS;
         Duration::from_nanos(nanos.min(u64::MAX.into()) as u64)
     }

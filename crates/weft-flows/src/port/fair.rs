@@ -2,8 +2,27 @@
 
 use super::flows::FlowPlace;
 use super::{MIN_QUANTUM, Port, SelectedBy};
+use weft_core::queue::QueueConfig;
 use weft_core::queue::codel::CodelParams;
-use weft_units::Instant;
+use weft_units::{Duration, Instant};
+
+/// Returns CoDel's parameters for a flow of a user with `flows` flows.
+///
+/// The configured target lets one loss-based sender keep its user's share full. Senders that lose packets at different
+/// times keep it full together with a queue that is shorter by the square root of their number (Appenzeller, Keslassy,
+/// McKeown, "Sizing router buffers", SIGCOMM 2004). The interval is shorter by the same factor, but at least the
+/// configured target, which is half a round trip or longer. Two full packets of each of several flows may always wait:
+/// a sender that is kept below two packets in flight waits for timeouts.
+fn shared_params(config: &QueueConfig, flows: u32) -> CodelParams {
+    // The root has four fraction bits.
+    let root = (flows.clamp(1, 1 << 16) << 8).isqrt();
+    let shared = |time: Duration| time * 16 / root;
+    CodelParams {
+        target: shared(config.target),
+        interval: shared(config.interval).max(config.target.min(config.interval)),
+        mtu_bytes: config.quantum_bytes * flows.clamp(1, 2),
+    }
+}
 
 impl<T> Port<T> {
     /// Returns the flow whose packet leaves next by its user's share, and the rule that selected it.
@@ -56,11 +75,8 @@ impl<T> Port<T> {
 
     /// Drops or marks the packets that CoDel rejects at the head of a flow. A packet within a guarantee always stays.
     fn drop_condemned(&mut self, now: Instant, id: u32, dropped: &mut impl FnMut(T)) {
-        let params = CodelParams {
-            target: self.config.target,
-            interval: self.config.interval,
-            mtu_bytes: self.config.quantum_bytes,
-        };
+        let sharing = self.rounds.user_mut(self.flows[id as usize].user).exposed_flows;
+        let params = shared_params(&self.config, sharing);
         loop {
             let flow = &mut self.flows[id as usize];
             let Some(head) = self.packets.get_mut(flow.fifo.head) else { return flow.codel.idle() };

@@ -24,17 +24,21 @@ mod held;
 mod list;
 mod load;
 mod overflow;
+mod pace;
 mod packets;
 mod registry;
 mod rounds;
+mod target_use;
 
 pub use load::PortLoad;
+pub use target_use::TargetUse;
 
 use crate::ClassId;
 use alloc::vec::Vec;
 use contract::Judgement;
-use flows::FlowState;
+use flows::{FlowPlace, FlowState};
 use load::PortMeter;
+use pace::Pace;
 use packets::{PacketSlab, StoredPacket};
 use rounds::ServiceRounds;
 use weft_core::ingress::timers::SlotTimers;
@@ -77,6 +81,7 @@ pub struct PolicingCounters {
 pub struct Port<T> {
     config: QueueConfig,
     target_use: f64,
+    pace: Pace,
     packets: PacketSlab<T>,
     flows: Vec<FlowState>,
     rounds: ServiceRounds,
@@ -102,6 +107,7 @@ impl<T> Port<T> {
         Port {
             config,
             target_use: DEFAULT_TARGET_USE,
+            pace: Pace::default(),
             packets: PacketSlab::new(),
             flows: Vec::new(),
             rounds: ServiceRounds::new(config.quantum_bytes.max(MIN_QUANTUM)),
@@ -134,6 +140,18 @@ impl<T> Port<T> {
     /// Sets the target use, as a fraction of the capacity. [`PortLoad::headroom`] is relative to it.
     pub fn set_target_use(&mut self, target_use: f64) {
         self.target_use = target_use.clamp(0.0, 1.0);
+    }
+
+    /// Limits the rate at which packets leave. `None` removes the limit.
+    ///
+    /// Packets within a guarantee and those of sparse flows leave at once. They count toward the rate.
+    pub fn pace(&mut self, rate: Option<Rate>) {
+        self.pace.set_rate(rate);
+    }
+
+    /// Returns the time at which [`Port::head`] can select a packet again, if the port's rate is used up.
+    pub fn held_until(&self) -> Option<Instant> {
+        self.pace.held_until().filter(|_| !self.is_empty())
     }
 
     /// Appends `item` to its flow's packets.
@@ -183,6 +201,10 @@ impl<T> Port<T> {
             None => self.next_in_shares(now, dropped).or_else(|| Some((self.later.first()?.1, SelectedBy::Deadline))),
         };
         let (id, by) = self.selected?;
+        if by == SelectedBy::OldFlow && !self.pace.allows(now) {
+            self.selected = None;
+            return None;
+        }
         let head = self.packets.get(self.flows[id as usize].fifo.head)?;
         Some(HeadView { flow: FlowId(id as u16), bytes: head.bytes, sparse: self.is_sparse(id, by) })
     }
@@ -212,6 +234,7 @@ impl<T> Port<T> {
         if by == SelectedBy::OldFlow {
             self.old_left_at = now;
         }
+        self.pace.on_left(now, bytes);
         let packet = self.remove_head(id)?;
         let sojourn = now.since(since);
         self.load.on_departure(self.flows[id as usize].class, bytes, sojourn);
@@ -287,8 +310,13 @@ impl<T> Port<T> {
         self.load.on_backlog(flow.class, bytes.into(), is_first.into());
         self.backlogged += u32::from(is_first);
         if is_exposed {
-            self.rounds.user_mut(flow.user).exposed_bytes += u64::from(bytes);
+            let user = self.rounds.user_mut(flow.user);
+            user.exposed_bytes += u64::from(bytes);
+            user.exposed_flows += u32::from(flow.fifo.exposed == 1);
             self.activate(now, id);
+        }
+        if !is_exposed || self.flows[id as usize].place == FlowPlace::New {
+            self.pace.look_again();
         }
         if is_first {
             self.on_new_head(id);
@@ -310,7 +338,9 @@ impl<T> Port<T> {
         self.load.on_backlog(flow.class, -i64::from(packet.bytes), -i32::from(is_last));
         self.backlogged -= u32::from(is_last);
         if packet.is_exposed {
-            self.rounds.user_mut(flow.user).exposed_bytes -= u64::from(packet.bytes);
+            let user = self.rounds.user_mut(flow.user);
+            user.exposed_bytes -= u64::from(packet.bytes);
+            user.exposed_flows -= u32::from(flow.fifo.exposed == 0);
         }
     }
 

@@ -45,15 +45,15 @@ impl<T> Port<T> {
         self.ready.clear(id);
         self.later.clear(id);
         let flow = &mut self.flows[id as usize];
-        let (before, old_class, exposed_before) = (flow.user, flow.class, flow.fifo.exposed_bytes);
+        let (before, old_class) = (flow.user, flow.class);
+        self.rounds.user_mut(before).remove_exposed(&flow.fifo);
         let is_guaranteed = contract.as_ref().is_some_and(FlowContract::is_guaranteed);
         if !is_guaranteed {
             self.packets.expose(&mut flow.fifo);
         }
         (flow.user, flow.class, flow.contract) = (user, class, contract.map(Box::new));
-        let (bytes, exposed, flows) = (flow.fifo.bytes as i64, flow.fifo.exposed_bytes, !flow.fifo.is_empty());
-        self.rounds.user_mut(before).exposed_bytes -= exposed_before;
-        self.rounds.user_mut(user).exposed_bytes += exposed;
+        let (bytes, flows) = (flow.fifo.bytes as i64, !flow.fifo.is_empty());
+        self.rounds.user_mut(user).add_exposed(&flow.fifo);
         self.load.on_backlog(old_class, -bytes, -i32::from(flows));
         self.load.on_backlog(class, bytes, flows.into());
         self.rounds.leave(before);

@@ -6,6 +6,7 @@
 //! forward within its share and never enlarges the share. Every operation takes constant time.
 
 use super::list::{IndexList, ListLinks, Listed, NIL};
+use super::packets::PacketFifo;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use weft_units::Instant;
@@ -34,6 +35,8 @@ pub(super) struct PortUser {
     first_lane: u32,
     /// Bytes of the user's waiting packets that no guarantee covers.
     pub(super) exposed_bytes: u64,
+    /// Number of the user's flows with waiting packets that no guarantee covers.
+    pub(super) exposed_flows: u32,
     /// Time when the user last received a quantum while no round ended.
     pub(super) renewed_at: Instant,
 }
@@ -42,6 +45,18 @@ impl PortUser {
     /// Returns the waiting bytes that no guarantee covers, divided by the user's weight.
     pub(super) fn relative_backlog(&self) -> u64 {
         self.exposed_bytes / u64::from(self.weight)
+    }
+
+    /// Adds a flow with its waiting packets.
+    pub(super) fn add_exposed(&mut self, fifo: &PacketFifo) {
+        self.exposed_bytes += fifo.exposed_bytes;
+        self.exposed_flows += u32::from(fifo.exposed > 0);
+    }
+
+    /// Removes a flow with its waiting packets.
+    pub(super) fn remove_exposed(&mut self, fifo: &PacketFifo) {
+        self.exposed_bytes -= fifo.exposed_bytes;
+        self.exposed_flows -= u32::from(fifo.exposed > 0);
     }
 }
 
@@ -199,6 +214,7 @@ impl ServiceRounds {
             flows: 0,
             first_lane: NIL,
             exposed_bytes: 0,
+            exposed_flows: 0,
             renewed_at: Instant::ZERO,
         };
         let place = put_in_free(&mut self.users, &mut self.free_users, user);

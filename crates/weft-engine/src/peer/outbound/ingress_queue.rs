@@ -204,15 +204,17 @@ impl IngressQueue {
     pub fn is_ready(&self) -> bool {
         match self {
             IngressQueue::Alone(queue) => !queue.is_empty(),
-            IngressQueue::Port(port) => !port.is_empty(),
+            IngressQueue::Port(port) => !port.is_empty() && port.held_until().is_none(),
             IngressQueue::Shared(shared) => shared.ingress.is_ready(),
         }
     }
 
-    /// Returns the time at which a loop or a queue of a VPN next has work; `None` without VPNs.
+    /// Returns the time at which a loop or a queue of a VPN next has work, or at which a port has used up its rate no
+    /// longer.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
-            IngressQueue::Alone(_) | IngressQueue::Port(_) => None,
+            IngressQueue::Alone(_) => None,
+            IngressQueue::Port(port) => port.held_until(),
             IngressQueue::Shared(shared) => shared.ingress.deadline(),
         }
     }
@@ -408,10 +410,18 @@ impl IngressQueue {
         }
     }
 
+    /// True if segments wait because the port has used up its rate, and not for a path.
+    pub fn is_paced(&self) -> bool {
+        self.port().is_some_and(|port| port.held_until().is_some())
+    }
+
     /// Ends an interval in which the port's load is measured. The paths carried at most `capacity` in it.
-    pub fn end_load_interval(&mut self, now: Instant, capacity: Rate) {
+    ///
+    /// From then on, packets leave at most at the rate `pace`, if there is one.
+    pub fn end_load_interval(&mut self, now: Instant, capacity: Rate, pace: Option<Rate>) {
         if let IngressQueue::Port(port) = self {
             port.end_interval(now, capacity);
+            port.pace(pace);
         }
     }
 
