@@ -102,7 +102,7 @@ fn a_file_without_the_tables_has_the_built_in_classes() {
     let flows = accepts("");
     assert_eq!(flows.classes().names().collect::<Vec<_>>(), ["bulk", "voice", "video", "interactive", "background"]);
     assert!(flows.rules(&[]).rules().is_empty() && flows.export.is_none());
-    assert_eq!((flows.router.transit, flows.router.flows), (false, 1_000_000));
+    assert_eq!((flows.router.transit, flows.router.flows, flows.router.target_use), (false, 1_000_000, None));
     assert_eq!((flows.users.by, flows.users.weights.len()), (UserKind::Host, 0));
 }
 
@@ -118,7 +118,7 @@ fn every_key_is_read() {
         [users]\nby = \"host\"\nweights = { \"10.9.0.7\" = 4 }\n\
         [export]\ncollector = \"192.0.2.9:4739\"\nprotocol = \"tcp\"\nformat = \"ipfix\"\ninterval = \"10 s\"\n\
         template-interval = \"5 s\"\ndomain = 3\n\
-        [router]\ntransit = true\nflows = 2000\n";
+        [router]\ntransit = true\nflows = 2000\ntarget-use = \"92.5 %\"\n";
     let flows = accepts(tables);
     let (classes, config) = (flows.classes(), settings(tables));
     let class = |name: &str| classes.get(classes.find(name).unwrap()).unwrap().treatment;
@@ -150,7 +150,7 @@ fn every_key_is_read() {
     assert_eq!((export.interval, export.template_interval), (Duration::from_secs(10), Duration::from_secs(5)));
     let exporter = export.exporter();
     assert_eq!((exporter.dialect, exporter.is_stream, exporter.domain), (Dialect::Ipfix, true, 3));
-    assert_eq!((flows.router.transit, flows.router.flows), (true, 2_000));
+    assert_eq!((flows.router.transit, flows.router.flows, flows.router.target_use), (true, 2_000, Some(0.925)));
 }
 
 #[test]
@@ -283,6 +283,11 @@ fn bad_routers_are_refused_at_their_place() {
     refuses("[router]\ntransit = 1", 2, &["true or false"]);
     refuses("[router]\nflows = 1000", 2, &["from 1024 to 16777216"]);
     refuses("[router]\nflow = 2000", 2, &["did you mean `flows`?"]);
+    refuses("[router]\ntarget-use = 0.9", 2, &["\"95 %\""]);
+    refuses("[router]\ntarget-use = \"0.9\"", 2, &["in %"]);
+    for share in ["0 %", "49.9 %", "100.1 %", "-95 %", "NaN %", "inf %"] {
+        refuses(&format!("[router]\ntarget-use = \"{share}\""), 2, &["%"]);
+    }
 }
 
 #[test]

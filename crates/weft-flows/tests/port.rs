@@ -456,3 +456,90 @@ fn available_rate_keeps_the_port_at_its_target_use() {
         assert!(uses[3..].iter().all(|used| (used - target).abs() < 0.02), "{uses:?}");
     }
 }
+
+/// Senders that halve nearly at a loss and grow by a packet in each round trip, as loss-based TCP does.
+struct Senders {
+    windows: Vec<f64>,
+    in_flight: Vec<u32>,
+    /// Time until which a further loss belongs to the same event.
+    reacted_until: Vec<Instant>,
+    /// Times at which the sender learns the fate of a packet, with the flow and whether the packet was lost.
+    fates: std::collections::VecDeque<(Instant, u16, bool)>,
+    round_trip: Duration,
+}
+
+impl Senders {
+    fn learn(&mut self, now: Instant) {
+        while let Some((_, flow, lost)) = self.fates.pop_front_if(|(at, _, _)| *at <= now) {
+            let n = usize::from(flow);
+            self.in_flight[n] -= 1;
+            if !lost {
+                self.windows[n] += 1.0 / self.windows[n];
+            } else if now >= self.reacted_until[n] {
+                self.windows[n] = (self.windows[n] * 0.7).max(2.0);
+                self.reacted_until[n] = now + self.round_trip;
+            }
+        }
+    }
+
+    fn send(&mut self, now: Instant, port: &mut Port<u16>) {
+        for flow in 0..self.windows.len() {
+            while f64::from(self.in_flight[flow]) < self.windows[flow].floor() {
+                self.in_flight[flow] += 1;
+                let lost = &mut |flow| self.fates.push_back((now + self.round_trip, flow, true));
+                port.enqueue(now, arrival(flow as u16, 1_500), flow as u16, lost);
+            }
+        }
+    }
+}
+
+/// Returns the use of a port by loss-based senders after 5 s, and the mean time for which their packets waited.
+fn filled_by(senders: usize, capacity: Rate, round_trip: Duration) -> (f64, Duration) {
+    let mut port: Port<u16> = Port::new(QueueConfig {
+        target: (round_trip / 2).max(Duration::from_millis(20)),
+        interval: (round_trip * 2).max(Duration::from_millis(100)),
+        ..QueueConfig::default()
+    });
+    (0..senders as u16).for_each(|flow| port.set_flow(FlowId(flow), 1, 1, &available()));
+    let none = Instant::ZERO;
+    let mut world = Senders {
+        windows: vec![(capacity.bytes_in(round_trip) as f64 / 1_500.0 / senders as f64).max(2.0); senders],
+        in_flight: vec![0; senders],
+        reacted_until: vec![none; senders],
+        fates: Default::default(),
+        round_trip,
+    };
+    let (mut now, mut waited, mut left) = (none, Duration::ZERO, 0_u32);
+    let (from, end) = (none + Duration::from_secs(5), none + Duration::from_secs(15));
+    while now < end {
+        world.learn(now);
+        world.send(now, &mut port);
+        let lost = &mut |flow| world.fates.push_back((now + round_trip, flow, true));
+        if let Some(gone) = port.dequeue(now, lost) {
+            world.fates.push_back((now + round_trip, gone.item, false));
+            if now >= from {
+                (waited, left) = (waited + gone.sojourn, left + 1);
+            }
+        }
+        now += capacity.time_for(1_500);
+    }
+    let used = u64::from(left) * 1_500 * 8;
+    (used as f64 / (capacity.bps() as f64 * (end - from).as_secs_f64()), waited / left.max(1))
+}
+
+/// Many senders of one user keep a port as full as one does, with a shorter queue.
+#[test]
+fn many_senders_keep_a_port_full_with_a_shorter_queue_than_one() {
+    let mut rng = Rng::new(12);
+    for _ in 0..6 {
+        let capacity = Rate::from_mbps(50 + rng.below(100));
+        let (round_trip, senders) = (Duration::from_millis(20 + rng.below(60)), 16 + rng.below(32) as usize);
+        let (use_of_one, alone) = filled_by(1, capacity, round_trip);
+        let (used, together) = filled_by(senders, capacity, round_trip);
+        println!("{capacity}, {round_trip:?}, {senders}: {used:.3} of {use_of_one:.3}, {together:?} of {alone:?}");
+        assert!(used > 0.97, "{used}");
+        // Each sender may have two packets in the port.
+        let least = capacity.time_for(senders as u64 * 2 * 1_500);
+        assert!(together < alone / 2 + least, "{together:?}, {alone:?} alone");
+    }
+}
