@@ -131,6 +131,23 @@ fn a_port_keeps_to_its_target_use() {
     }
 }
 
+/// A cut of the only link while the port has used up its rate neither wakes the node in vain nor stops the port.
+#[test]
+fn a_port_with_a_target_use_survives_cuts() {
+    let mut rng = Rng::new(13);
+    for _ in 0..draws(24) {
+        let port = PortSettings { reservable: 0.5, target_use: Some(0.5 + 0.5 * rng.unit()) };
+        let mut world = world_with(&[direction(5 + rng.below(40), 2 + rng.below(60), 0.0)], Vec::new(), port);
+        run(&mut world, &[4; 16], 0, 2);
+        for is_cut in [true, false] {
+            (0..2).for_each(|from| world.set(0, from, |link| link.cut = is_cut));
+            run(&mut world, &[1], 0, 1 + rng.below(3));
+        }
+        let (arrived, _, _) = run(&mut world, &[1], 0, 2);
+        assert!(arrived.values().sum::<u64>() > 200_000, "{arrived:?}");
+    }
+}
+
 /// Returns all flows and users of a node.
 fn listed(world: &World, node: usize) -> (Vec<FlowView>, Vec<UserView>) {
     let mut listing = FlowListing::new(1_000);

@@ -95,7 +95,7 @@ struct HostSide {
     flows: Flowing,
     /// The rules of access to the hosts behind this node.
     access: HostAccess,
-    /// Fraction of the rate of the paths to a peer that may be guaranteed, 0 to 1. `None` if no flow state is kept.
+    /// Settings of the port toward each peer. `None` if no flow state is kept.
     port: Option<PortSettings>,
 }
 

@@ -104,7 +104,7 @@ impl Peer {
     /// needed only if no path answers, because its address may not reach the peer.
     pub(super) fn wants(&self, path: &Path, now: Instant) -> bool {
         match path.state() {
-            PathState::Down if self.ingress.queue.is_ready() => path.active || !self.has_path_in_use(path.link),
+            PathState::Down if self.ingress.queue.is_ready(now) => path.active || !self.has_path_in_use(path.link),
             PathState::Down | PathState::Opening => self.is_busy(now) && !self.answers(),
             PathState::Good | PathState::Degraded | PathState::Suspect => false,
         }

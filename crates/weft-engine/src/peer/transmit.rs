@@ -173,7 +173,7 @@ impl Peer {
                 let packet = unit.segment.shape.header_len() + unit.segment.payload_len();
                 self.paths[index].overhead.on_sent(packet, datagram + overhead);
             }
-            self.paths[index].limited = self.is_limiting(index);
+            self.paths[index].limited = self.is_limiting(cx.now, index);
             let sent = self.sent(Sent::Unit(id), unit.segment.vpn, datagram + overhead);
             self.note_sent(now, index, number, datagram + overhead, sent);
             if sent.unit().is_none() {
@@ -252,7 +252,7 @@ impl Peer {
                 if sent.unit().is_some() {
                     self.recovery.units.retain(id);
                 }
-                self.paths[index].limited = self.is_limiting(index) || part.end < missing.end;
+                self.paths[index].limited = self.is_limiting(cx.now, index) || part.end < missing.end;
                 self.note_sent(cx.now, index, number, datagram + overhead, sent);
             }
         }
@@ -282,9 +282,9 @@ impl Peer {
     /// True if units wait for the path to take them, so that the path limits the delivery rate.
     ///
     /// A port that has used up its rate limits it instead.
-    fn is_limiting(&self, index: usize) -> bool {
+    fn is_limiting(&self, now: Instant, index: usize) -> bool {
         let queue = &self.ingress.queue;
-        !queue.is_paced() && (!self.paths[index].queues.is_empty() || queue.is_ready())
+        !queue.is_paced(now) && (!self.paths[index].queues.is_empty() || queue.is_ready(now))
     }
 
     fn note_sent(&mut self, now: Instant, index: usize, number: u64, ip_bytes: usize, sent: Sent) {

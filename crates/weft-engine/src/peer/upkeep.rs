@@ -314,8 +314,14 @@ impl Peer {
     /// It chooses again when the next path is ready, or after [`HOLD_AGAIN`]. While the port has used up its rate, it
     /// chooses again when the port may send.
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
-        if !self.ingress.queue.is_ready() {
-            return self.ingress.queue.port().and_then(Port::held_until);
+        if !self.ingress.queue.is_ready(now) {
+            // Without a path, nothing could leave even then.
+            return self
+                .ingress
+                .queue
+                .port()
+                .and_then(Port::held_until)
+                .filter(|_| self.usable_paths().next().is_some());
         }
         let again = now + HOLD_AGAIN;
         self.usable_paths().map(|p| p.pacer.ready_at()).map(|at| if at > now { at.min(again) } else { again }).min()

@@ -60,7 +60,7 @@ impl Peer {
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
         self.watch_outage(cx);
         if !self.is_reachable()
-            || !self.ingress.queue.is_ready() && self.ingress.queue.deadline().is_none_or(|at| at > cx.now)
+            || !self.ingress.queue.is_ready(cx.now) && self.ingress.queue.deadline().is_none_or(|at| at > cx.now)
         {
             return;
         }

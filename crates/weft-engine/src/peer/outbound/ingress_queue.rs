@@ -201,10 +201,10 @@ impl IngressQueue {
     }
 
     /// True if a segment waits that may leave as soon as a path has space for it.
-    pub fn is_ready(&self) -> bool {
+    pub fn is_ready(&self, now: Instant) -> bool {
         match self {
             IngressQueue::Alone(queue) => !queue.is_empty(),
-            IngressQueue::Port(port) => !port.is_empty() && port.held_until().is_none(),
+            IngressQueue::Port(port) => !port.is_empty() && !self.is_paced(now),
             IngressQueue::Shared(shared) => shared.ingress.is_ready(),
         }
     }
@@ -411,8 +411,8 @@ impl IngressQueue {
     }
 
     /// True if segments wait because the port has used up its rate, and not for a path.
-    pub fn is_paced(&self) -> bool {
-        self.port().is_some_and(|port| port.held_until().is_some())
+    pub fn is_paced(&self, now: Instant) -> bool {
+        self.port().and_then(Port::held_until).is_some_and(|at| at > now)
     }
 
     /// Ends an interval in which the port's load is measured. The paths carried at most `capacity` in it.
