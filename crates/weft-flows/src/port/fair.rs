@@ -10,17 +10,17 @@ use weft_units::{Duration, Instant};
 ///
 /// The configured target lets one loss-based sender keep its user's share full. Senders that lose packets at different
 /// times keep it full together with a queue that is shorter by the square root of their number (Appenzeller, Keslassy,
-/// McKeown, "Sizing router buffers", SIGCOMM 2004). The interval is shorter by the same factor, but at least the
-/// configured target, which is half a round trip or longer. Two full packets of each of several flows may always wait:
-/// a sender that is kept below two packets in flight waits for timeouts.
-fn shared_params(config: &QueueConfig, flows: u32) -> CodelParams {
+/// McKeown, "Sizing router buffers", SIGCOMM 2004). The interval is shorter by the same factor. It is at least the
+/// configured target, which is half a round trip or longer, and the time for which the flow's first packet has
+/// `waited`, because a drop shows no effect sooner.
+fn shared_params(config: &QueueConfig, flows: u32, waited: Duration) -> CodelParams {
     // The root has four fraction bits.
     let root = (flows.clamp(1, 1 << 16) << 8).isqrt();
     let shared = |time: Duration| time * 16 / root;
     CodelParams {
         target: shared(config.target),
-        interval: shared(config.interval).max(config.target.min(config.interval)),
-        mtu_bytes: config.quantum_bytes * flows.clamp(1, 2),
+        interval: shared(config.interval).max(config.target).max(waited).min(config.interval),
+        mtu_bytes: config.quantum_bytes,
     }
 }
 
@@ -76,11 +76,11 @@ impl<T> Port<T> {
     /// Drops or marks the packets that CoDel rejects at the head of a flow. A packet within a guarantee always stays.
     fn drop_condemned(&mut self, now: Instant, id: u32, dropped: &mut impl FnMut(T)) {
         let sharing = self.rounds.user_mut(self.flows[id as usize].user).exposed_flows;
-        let params = shared_params(&self.config, sharing);
         loop {
             let flow = &mut self.flows[id as usize];
             let Some(head) = self.packets.get_mut(flow.fifo.head) else { return flow.codel.idle() };
             let waited = now.since(head.since);
+            let params = shared_params(&self.config, sharing, waited);
             if head.marked || !head.is_exposed || !flow.codel.condemns(now, waited, flow.fifo.bytes, &params) {
                 return;
             }
