@@ -418,7 +418,6 @@ fn available_rate_keeps_the_port_at_its_target_use() {
         let mut rng = Rng::new(seed);
         let capacity = Rate::from_mbps(50 + rng.below(150));
         let mut port: Port<()> = Port::new(QueueConfig::default());
-        port.set_target_use(target);
         (0..flows).for_each(|flow| port.set_flow(FlowId(flow), u32::from(flow), 1, &available()));
         let config = PiConfig { utilization: target, queue: 0.0, ..PiConfig::default() };
         let mut law = PiRate::new(config, capacity.scaled(1.0 / f64::from(flows)), Instant::ZERO);
@@ -439,7 +438,7 @@ fn available_rate_keeps_the_port_at_its_target_use() {
                 left += u64::from(taken.bytes);
             }
             if step % 200 == 199 {
-                port.end_interval(now, capacity);
+                port.end_interval(now, capacity.scaled(target));
                 let load = port.load();
                 law.update(now, &load.link_state(capacity, Duration::from_millis(40)));
                 assert!(load.active_flows <= u32::from(flows));
@@ -457,7 +456,7 @@ fn available_rate_keeps_the_port_at_its_target_use() {
     }
 }
 
-/// Senders that halve nearly at a loss and grow by a packet in each round trip, as loss-based TCP does.
+/// Loss-based senders. A window grows by a packet in each round trip, and a loss reduces it by 0.3, as in CUBIC.
 struct Senders {
     windows: Vec<f64>,
     in_flight: Vec<u32>,

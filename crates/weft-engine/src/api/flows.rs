@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use weft_flows::port::PortLoad;
+use weft_flows::port::{DEFAULT_TARGET_USE, PortLoad};
 use weft_flows::router::{FlowVerdict, RouterConfig};
 use weft_flows::table::{FlowRecord, TableCounters};
 use weft_units::Rate;
@@ -33,6 +33,11 @@ impl PortSettings {
     /// Returns settings with this fraction that may be guaranteed. The port uses all that the paths carry.
     pub fn reserving(reservable: f64) -> PortSettings {
         PortSettings { reservable, target_use: None }
+    }
+
+    /// Returns the fraction of its paths' capacity that a port should use, from which its headroom is counted.
+    pub(crate) fn target(&self) -> f64 {
+        self.target_use.unwrap_or(DEFAULT_TARGET_USE)
     }
 }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use weft_flows::FlowClass;
 use weft_flows::admission::CapacityQuantile;
 use weft_flows::load::{LOAD_CLASSES, LOAD_INTERVAL, PortReading, TransitLoad};
-use weft_flows::port::{DEFAULT_TARGET_USE, TargetUse};
+use weft_flows::port::TargetUse;
 use weft_flows::table::{FlowRef, PathSeen};
 use weft_units::{Duration, FlowId, Instant, PathId, PathTier, Rate};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
@@ -114,14 +114,14 @@ impl Peer {
         let bundle = self.bundle(now);
         let capacity = self.knows_capacities().then_some(bundle.carried);
         let Some(port) = &mut self.ingress.port else { return };
-        let share = port.settings.target_use;
+        let (share, target) = (port.settings.target_use, bundle.carried.scaled(port.settings.target()));
         let pace = share.and_then(|share| port.target_use.pace(now, share, capacity, bundle.round_trip));
-        self.ingress.queue.end_load_interval(now, bundle.carried, pace);
+        self.ingress.queue.end_load_interval(now, target, pace);
         port.next_look = now + LOAD_INTERVAL;
         port.shown.push(now, bundle.carried);
         let reservable = port.shown.value(now).unwrap_or_default().scaled(port.settings.reservable);
         cx.flows.set_reservable(route_of(self.id), reservable);
-        self.measure_transit(cx, bundle.carried);
+        self.measure_transit(cx, bundle.carried, target);
         self.follow_promises(cx);
     }
 
@@ -132,7 +132,9 @@ impl Peer {
     }
 
     /// Passes the port's load to transit, which tells it to the peers whose packets leave by this port.
-    fn measure_transit(&self, cx: &mut Context<'_>, carried: Rate) {
+    ///
+    /// `carried` is the rate that the paths carry, and `target` the rate that the port should carry.
+    fn measure_transit(&self, cx: &mut Context<'_>, carried: Rate, target: Rate) {
         let Some((transit, port)) = cx.vpns.transit.as_mut().zip(self.ingress.queue.port()) else { return };
         let (load, route, admission) = (port.load(), route_of(self.id), &cx.flows.admission);
         let is_known = self.knows_capacities();
@@ -143,7 +145,7 @@ impl Peer {
         let guaranteed = guaranteed.filter(|(_, class)| asks(class)).fold(0, |set, (id, _)| set | 1 << id.0);
         let reading = PortReading {
             arrived: load.arrived,
-            target: is_known.then(|| carried.scaled(DEFAULT_TARGET_USE)),
+            target: is_known.then_some(target),
             guaranteed_left: Rate::from_bps(left),
             flows: load.active_flows,
             queue_delay: load.queue_delay,

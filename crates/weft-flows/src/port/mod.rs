@@ -7,7 +7,9 @@
 //! 1. Packets within a guarantee, by the earliest virtual deadline.
 //! 2. All others by user, in deficit round robin with weights. Within a round, flows of a higher delay priority come
 //!    first, then sparse flows.
-//! 3. Within a user, by flow as in FQ-CoDel (RFC 8290).
+//! 3. Within a user, by flow as in FQ-CoDel (RFC 8290). CoDel's target follows the number of the user's flows.
+//!
+//! A rate can limit the port ([`Port::pace`]). Then flows that are not sparse wait, except within their guarantee.
 //!
 //! Packets of a flow above its guarantee belong to its user's share. A flow above its ceiling is policed: its first
 //! packet in excess is marked with CE, or dropped if it cannot be marked. The second one is marked or dropped one
@@ -80,7 +82,6 @@ pub struct PolicingCounters {
 #[derive(Debug)]
 pub struct Port<T> {
     config: QueueConfig,
-    target_use: f64,
     pace: Pace,
     packets: PacketSlab<T>,
     flows: Vec<FlowState>,
@@ -106,7 +107,6 @@ impl<T> Port<T> {
     pub fn new(config: QueueConfig) -> Port<T> {
         Port {
             config,
-            target_use: DEFAULT_TARGET_USE,
             pace: Pace::default(),
             packets: PacketSlab::new(),
             flows: Vec::new(),
@@ -135,11 +135,6 @@ impl<T> Port<T> {
     /// Sets CoDel's target and interval. The interval is also that of policing: the worst round trip of the flows.
     pub fn set_delays(&mut self, target: Duration, interval: Duration) {
         self.configure(QueueConfig { target, interval, ..self.config });
-    }
-
-    /// Sets the target use, as a fraction of the capacity. [`PortLoad::headroom`] is relative to it.
-    pub fn set_target_use(&mut self, target_use: f64) {
-        self.target_use = target_use.clamp(0.0, 1.0);
     }
 
     /// Limits the rate at which packets leave. `None` removes the limit.
@@ -278,9 +273,11 @@ impl<T> Port<T> {
         self.policing
     }
 
-    /// Ends a load interval. Call it each 20 ms with the port's capacity.
-    pub fn end_interval(&mut self, now: Instant, capacity: Rate) {
-        self.load.end_interval(now, capacity.scaled(self.target_use));
+    /// Ends a load interval. Call it each 20 ms with the rate that the port should carry.
+    ///
+    /// [`PortLoad::headroom`] is relative to that rate.
+    pub fn end_interval(&mut self, now: Instant, target: Rate) {
+        self.load.end_interval(now, target);
     }
 
     /// Returns the port's load in the last interval.

@@ -1,4 +1,4 @@
-//! The pace of a port, which keeps the port at its target use.
+//! The pace of a port: a limit of the rate at which its packets leave.
 
 use super::contract::ByteTime;
 use weft_units::{Duration, Instant, Rate};

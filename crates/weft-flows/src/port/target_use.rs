@@ -4,8 +4,7 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Time for which a port keeps to its target use: round trips, and a minimum time.
 ///
-/// *Tuned*, as the time after which granted rates test a path
-/// ([`weft_core::control::path_rate::PathRate::offered`]).
+/// *Tuned*: granted rates test a path after the same time ([`weft_core::control::path_rate::PathRate::offered`]).
 const KEPT_FOR: (u32, Duration) = (20, Duration::from_millis(500));
 /// Time for which a port then sends all that its paths carry: round trips, and a minimum time.
 ///
@@ -24,9 +23,9 @@ const GROWS: f64 = 1.02;
 pub struct TargetUse {
     /// True while the port keeps to its target.
     keeps: bool,
-    /// Time at which the present phase ends.
+    /// Time at which the port ceases to keep to its target, or to look for more.
     ends_at: Instant,
-    /// Capacity at the beginning of the phase.
+    /// Measured capacity when the port began to keep to its target, or to look for more.
     began_with: Rate,
 }
 

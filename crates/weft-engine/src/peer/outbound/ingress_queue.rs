@@ -415,12 +415,12 @@ impl IngressQueue {
         self.port().and_then(Port::held_until).is_some_and(|at| at > now)
     }
 
-    /// Ends an interval in which the port's load is measured. The paths carried at most `capacity` in it.
+    /// Ends an interval in which the port's load is measured. `target` is the rate that the port should carry.
     ///
     /// From then on, packets leave at most at the rate `pace`, if there is one.
-    pub fn end_load_interval(&mut self, now: Instant, capacity: Rate, pace: Option<Rate>) {
+    pub fn end_load_interval(&mut self, now: Instant, target: Rate, pace: Option<Rate>) {
         if let IngressQueue::Port(port) = self {
-            port.end_interval(now, capacity);
+            port.end_interval(now, target);
             port.pace(pace);
         }
     }
