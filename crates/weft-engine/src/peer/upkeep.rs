@@ -315,13 +315,7 @@ impl Peer {
     /// chooses again when the port may send.
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         if !self.ingress.queue.is_ready(now) {
-            // Without a path, nothing could leave even then.
-            return self
-                .ingress
-                .queue
-                .port()
-                .and_then(Port::held_until)
-                .filter(|_| self.usable_paths().next().is_some());
+            return self.ingress.queue.port().and_then(Port::held_until);
         }
         let again = now + HOLD_AGAIN;
         self.usable_paths().map(|p| p.pacer.ready_at()).map(|at| if at > now { at.min(again) } else { again }).min()
